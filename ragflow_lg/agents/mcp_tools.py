@@ -17,7 +17,7 @@ from ragflow_lg.base.errors import ComponentError, ServiceError, SettingsError
 from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.component.spec import ServerTool
 from ragflow_lg.models.structured_answer import find_problems, find_schema_problem
-from ragflow_lg.services.tool_policies import ServerAnswer
+from ragflow_lg.services.tool_policies import ServerAnswer, ToolServers
 
 _SCHEMAS = ("inputSchema", "input_schema", "parameters")
 """Keys for a tool's schema: in the protocol, in Python and in older canvases."""
@@ -42,13 +42,7 @@ def mcp_tools(ctx: RunContext, mcp: Iterable[Any], headers: Mapping[str, Any]) -
     for tool in _declarations(mcp):
         if isinstance(tool, Finding):
             continue  # reported by the compiler
-        server = ctx.services.servers.get(tool.server)
-        if server is None:
-            raise SettingsError(
-                f"There is no MCP server {tool.server!r} in the settings. "
-                f'Add [mcp."{tool.server}"] with its URL or the command that starts it.'
-            )
-        server.check(tool.name)
+        ctx.services.of(ToolServers).check(tool.server, tool.name)
         call = partial(_call, ctx, tool, header_texts)
         names = (f"mcp:{tool.server}/{tool.name}",)
         argument = _search_argument(tool.parameters)
@@ -158,8 +152,8 @@ async def _call(
         problems = await ctx.services.workers.run(find_problems, dict(arguments), tool.parameters, where)
         if problems:
             return Outcome(f"Invalid arguments: {'. '.join(problems)}.", is_error=True)
-        server = ctx.services_at(position).servers[tool.server]
-        return _outcome(await server.call(tool.name, arguments, headers))
+        servers = ctx.services_at(position).of(ToolServers)
+        return _outcome(await servers.call(tool.server, tool.name, arguments, headers))
     except TimeoutError as error:
         limit = f"{error.args[0]:g}" if error.args else "?"
         return Outcome(f"Timeout calling tool '{tool.name}' (timeout={limit}).", is_error=True)

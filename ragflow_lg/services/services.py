@@ -18,7 +18,7 @@ from ragflow_lg.services.chat import ChatModels
 from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.knowledge import Knowledge
 from ragflow_lg.services.memories import Memories, NoMemories
-from ragflow_lg.services.tool_policies import ToolPolicies, ToolServer, ToolSettings
+from ragflow_lg.services.tool_policies import ToolPolicies, ToolSettings
 from ragflow_lg.services.workers import NoWorkers, Workers
 
 T = TypeVar("T")
@@ -147,8 +147,6 @@ class Services(Struct, frozen=True):
     tools: ToolSettings = field(default_factory=ToolSettings)
     policies: ToolPolicies = field(default_factory=ToolPolicies)
     for_caller: Callable[[Caller], Services] | None = None
-    servers: Mapping[str, ToolServer] = field(default_factory=dict[str, ToolServer])
-    """Tool servers, by the ids that canvases use."""
     knowledge: Knowledge | None = None
     """The datasets for Retrieval, None if the settings define none."""
     prompts: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -170,7 +168,7 @@ class Services(Struct, frozen=True):
 
     def __repr__(self) -> str:
         """Hide the secrets."""
-        return f"Services(servers={sorted(self.servers)})"
+        return "Services(…)"
 
     def of(self, protocol: type[T]) -> T:
         """Return the service of an integration.

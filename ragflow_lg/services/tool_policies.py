@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct, field
 
@@ -125,23 +125,6 @@ class ServerAnswer(Struct, frozen=True):
     """Whether the server reports a failure; ``texts`` then has the reason."""
 
 
-class ToolServer(Protocol):
-    """A tool server from the settings that implements the Model Context Protocol."""
-
-    def check(self, tool: str) -> None:
-        """Raise `SettingsError` if a canvas may not call the tool, or no call is possible at all."""
-        ...
-
-    async def call(self, tool: str, arguments: Mapping[str, Any], headers: Mapping[str, str]) -> ServerAnswer:
-        """Call a tool; ``headers`` are set by the canvas, for servers over HTTP.
-
-        Raises:
-            ServiceError: if the server is unreachable, disconnects, rejects the call or exceeds the size limit.
-            TimeoutError: if it does not answer in time; its argument is the limit in seconds.
-        """
-        ...
-
-
 class ServerTool(NamedTuple):
     """A tool of a server, with the JSON schema of its arguments."""
 
@@ -150,11 +133,26 @@ class ServerTool(NamedTuple):
     schema: Mapping[str, JsonValue]
 
 
-@runtime_checkable
-class ToolDirectory(Protocol):
-    """A tool server that can list its tools."""
+class ToolServers(Protocol):
+    """The servers from the settings that implement the Model Context Protocol, by the ids that canvases use."""
 
-    async def list_tools(self) -> Sequence[ServerTool]:
+    def check(self, server: str, tool: str) -> None:
+        """Raise `SettingsError` if there is no such server, a canvas may not call the tool, or no call is possible."""
+        ...
+
+    async def call(
+        self, server: str, tool: str, arguments: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> ServerAnswer:
+        """Call a tool; ``headers`` are set by the canvas, for servers over HTTP.
+
+        Raises:
+            ServiceError: if the server is unreachable, disconnects, rejects the call or exceeds the size limit.
+            SettingsError: if there is no such server.
+            TimeoutError: if it does not answer in time; its argument is the limit in seconds.
+        """
+        ...
+
+    async def list_tools(self, server: str) -> Sequence[ServerTool]:
         """Return the tools that canvases may call.
 
         Raises:

@@ -18,7 +18,6 @@ from ragflow_lg.dsl_compiler.dsl_v2 import is_v2, to_v1
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles
 from ragflow_lg.server.assembly.library import catalog
 from ragflow_lg.server.settings import Settings
-from ragflow_lg.server.settings.sections import McpSection
 
 if TYPE_CHECKING:
     from ragflow_lg.services.workers import Workers
@@ -69,7 +68,7 @@ def without_position(diagnostic: Diagnostic) -> Diagnostic:
 
 def without_secrets(settings: Settings) -> Settings:
     """Return only the settings that affect how a canvas is compiled; workers get no secrets."""
-    servers = {id_: McpSection.model_construct(allow=section.allow) for id_, section in settings.mcp.items()}
+    servers = {id_: each.model_construct(allow=each.allow) for id_, each in settings.tool_servers.items()}
     return Settings.model_construct(
         agents=settings.agents, mcp=servers, compat=settings.compat, canvases=settings.canvases, limits=settings.limits
     )

@@ -70,7 +70,7 @@ class CanvasFiles:
         """The MCP servers in the settings, with the tools that each of them allows."""
         servers = None
         if self._asks_servers:
-            servers = {id_: section.allow for id_, section in self._settings().mcp.items()}
+            servers = {id_: section.allow for id_, section in self._settings().tool_servers.items()}
         return self._note("servers", servers)
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +10,10 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import find_entry_points, load_entry_point
-from ragflow_lg.component.integration import find_services, missing_services
-from ragflow_lg.services.tool_policies import ToolGuard, ToolPolicies
+from ragflow_lg.component.integration import find_integrations, find_services, missing_services
+from ragflow_lg.services.tool_policies import ToolGuard, ToolPolicies, ToolServers
 
 if TYPE_CHECKING:
-    from ragflow_lg.adapters.http.http_client import GuardedHttpClient
     from ragflow_lg.adapters.recording.player import Player
     from ragflow_lg.adapters.recording.recorder import Recorder
     from ragflow_lg.adapters.workers.worker_pool import WorkerPool
@@ -66,18 +65,6 @@ def _guard(name: str) -> ToolGuard:
     return guard
 
 
-def open_mcp_client(settings: Settings) -> GuardedHttpClient:
-    """Return the HTTP client for the MCP servers in the settings.
-
-    It can reach them in the private network, where canvases cannot call them in any other way.
-    """
-    from ragflow_lg.adapters.http.http_client import GuardedHttpClient
-    from ragflow_lg.adapters.mcp.mcp_settings import list_hosts
-
-    http = settings.http_settings
-    return GuardedHttpClient(replace(http, allow=(*http.allow, *list_hosts(settings.mcp_settings()))))
-
-
 def _open_workers(settings: Settings) -> WorkerPool:
     from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 
@@ -96,7 +83,6 @@ async def open_services(
     from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
     from ragflow_lg.adapters.local_files import LocalFiles
-    from ragflow_lg.adapters.mcp.mcp_servers import McpServers
     from ragflow_lg.adapters.system_services import RandomIds, SystemClock
     from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
     from ragflow_lg.server.assembly.memories import open_memories
@@ -113,8 +99,7 @@ async def open_services(
                 yield services
             return
     models = ConfiguredModels(settings.chat_settings(override_model=model))
-    http, server_http = GuardedHttpClient(settings.http_settings), open_mcp_client(settings)
-    servers = McpServers(settings.mcp_settings(), server_http)
+    http = GuardedHttpClient(settings.http_settings)
     workers = _open_workers(settings)
     files = LocalFiles(workers)
     knowledge = SettingsKnowledge(settings, workers)
@@ -127,7 +112,6 @@ async def open_services(
             RandomIds(),
             settings.tool_settings,
             policies,
-            servers=servers,
             knowledge=knowledge,
             prompts=settings.prompts,
             workers=workers,
@@ -141,7 +125,7 @@ async def open_services(
         yield recording.wrap(services) if recording is not None else services
     finally:
         await stack.aclose()
-        for service in (workers, knowledge, servers, models, server_http, http):
+        for service in (workers, knowledge, models, http):
             await service.aclose()
 
 
@@ -156,6 +140,10 @@ async def _open_player(player: Player, settings: Settings, policies: ToolPolicie
         played = player.services(LocalFiles(workers), SystemClock(), RandomIds(), policies, settings.prompts, **others)
         async with open_integrations(settings, played) as services:
             yield player.wrap(services)
+
+
+OWNERS: Mapping[type, str] = {ToolServers: "mcp"}
+"""The integrations that have what components of the core ask for."""
 
 
 @asynccontextmanager
@@ -176,4 +164,6 @@ async def open_integrations(settings: Settings, services: Services) -> AsyncGene
                 services = replace(services, unopened={**services.unopened, protocol: found})
             else:
                 services = replace(services, integrations={**services.integrations, protocol: opened})
-        yield services
+        missing = find_integrations().missing
+        absent = {protocol: missing[name] for protocol, name in OWNERS.items() if name in missing}
+        yield replace(services, unopened={**absent, **services.unopened})

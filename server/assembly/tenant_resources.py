@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
-from ragflow_lg.server.assembly.open_services import open_mcp_client, tool_policies
+from ragflow_lg.server.assembly.open_services import tool_policies
 from ragflow_lg.server.assembly.tenant_knowledge import TenantKnowledge
 from ragflow_lg.server.assembly.tenant_settings import DEFAULT_TENANT, find_rights, restrict_settings
 from ragflow_lg.services.services import SupportsTenants
@@ -61,13 +61,11 @@ class TenantResources:
         if rights is None:
             return self._with_memories(tenant)
         from ragflow_lg.adapters.http.http_client import GuardedHttpClient
-        from ragflow_lg.adapters.mcp.mcp_servers import McpServers
         from ragflow_lg.server.assembly.memories import restrict_memories
 
         base, settings = self._services, self.settings(tenant)
-        http, server_http = GuardedHttpClient(settings.http_settings), open_mcp_client(settings)
-        servers = McpServers(settings.mcp_settings(), server_http)
-        self._close += [servers.aclose, server_http.aclose, http.aclose]
+        http = GuardedHttpClient(settings.http_settings)
+        self._close.append(http.aclose)
         models = base.models
         if isinstance(models, ConfiguredModels) and not self._model:
             models = models.restrict(settings.chat_settings())
@@ -77,7 +75,6 @@ class TenantResources:
             http=http,
             tools=settings.tool_settings,
             policies=tool_policies(settings, base.clock),
-            servers=servers,
             memories=restrict_memories(base.memories, settings, tenant, models, base.workers),
             knowledge=None if base.knowledge is None else TenantKnowledge(base.knowledge, tenant, rights),
         )

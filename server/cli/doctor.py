@@ -1,4 +1,4 @@
-"""``ragflow-lg doctor``: check what is stored where, MCP servers, installed packages, the sandbox and fonts."""
+"""``ragflow-lg doctor``: check what is stored where, installed packages and what integrations report."""
 
 from __future__ import annotations
 
@@ -17,11 +17,8 @@ from ragflow_lg.server.cli.options import Checkpoint, SettingsFile
 from ragflow_lg.server.cli.terminal import paint, printable
 
 if TYPE_CHECKING:
-    from ragflow_lg.adapters.mcp.mcp_servers import McpServer
     from ragflow_lg.component.registry import Registry
     from ragflow_lg.server.settings import Settings
-
-MAX_LISTED_TOOLS = 20
 
 
 def probe_packages(registry: Registry) -> list[CheckResult]:
@@ -78,32 +75,6 @@ def _probe_families(settings: Settings) -> list[CheckResult]:
         advice = f"If its variables are yours, trust the folder: ragflow-lg trust {shlex.quote(str(unused.parent))}"
         results.append(CheckResult(True, f"{unused} is not read, because the folder is not trusted", advice))
     return results
-
-
-async def probe_tools(settings: Settings) -> list[CheckResult]:
-    """List every server's tools; findings about failures say what to check."""
-    if not settings.mcp:
-        return []
-    from ragflow_lg.adapters.mcp.mcp_servers import McpServers
-    from ragflow_lg.server.assembly.open_services import open_mcp_client
-
-    async with (
-        aclosing(open_mcp_client(settings)) as http,
-        aclosing(McpServers(settings.mcp_settings(), http)) as servers,
-    ):
-        return list(await asyncio.gather(*(_probe(id_, server) for id_, server in servers.items())))
-
-
-async def _probe(id_: str, server: McpServer) -> CheckResult:
-    try:
-        names = await server.tools()
-    except TimeoutError:
-        advice = f'See timeout_s of [mcp."{id_}"].'
-        return CheckResult(False, f"MCP server {id_} did not list its tools in time", advice)
-    except RagflowLgError as error:
-        return CheckResult(False, f"MCP server {id_} cannot be used", str(error))
-    more = f" and {len(names) - MAX_LISTED_TOOLS} more" if len(names) > MAX_LISTED_TOOLS else ""
-    return CheckResult(True, f"MCP server {id_} offers {', '.join(names[:MAX_LISTED_TOOLS]) or 'no tools'}{more}")
 
 
 async def probe_integrations(settings: Settings) -> list[CheckResult]:
@@ -173,7 +144,6 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
             *probe_packages(catalog()),
             *probe_tool_keys(config),
             *find_unknown_names(config),
-            *await probe_tools(config),
             *await probe_integrations(config),
         ]
         found = await probe_store(url, ttl_s=config.checkpoint_ttl_s)

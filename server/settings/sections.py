@@ -1,11 +1,11 @@
-"""Sections for what canvases use: models, tool services, web addresses and MCP servers."""
+"""Sections for what canvases use: models, tool services and web addresses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ragflow_lg.adapters.known_providers import KnownProvider, RerankStyle, provider_of_model
 from ragflow_lg.base.errors import SettingsError
@@ -206,36 +206,6 @@ class CrawlerSection(Section):
 
     obey_robots: bool = True
     """Whether pages that a site's ``robots.txt`` excludes are left alone."""
-
-
-class McpSection(Section):
-    """``[mcp."ID"]``: an MCP server, by the id that canvases use (``mcp_id``)."""
-
-    url: SecretStr = SecretStr("")
-    """The server's address. Alternatively, set ``command``."""
-    command: str = ""
-    """The program to start. ``args`` are passed unchanged, without a shell."""
-    args: tuple[str, ...] = ()
-    env: dict[str, Secret] = Field(default_factory=dict[str, Secret])
-    """Environment variables, in addition to PATH, HOME and the like."""
-    type: Literal["", "stdio", "sse", "streamable-http"] = ""
-    """Defaults to ``stdio`` for a command and ``streamable-http`` for a URL."""
-    headers: dict[str, Secret] = Field(default_factory=dict[str, Secret])
-    variables: dict[str, Secret] = Field(default_factory=dict[str, Secret])
-    """Values for ``$name`` and ``${name}`` in ``url``, ``headers`` and ``env``: each ``"TEXT"``,
-    ``{ env = "VARIABLE" }`` or ``{ file = "PATH" }``."""
-    allow: tuple[str, ...] | None = None
-    """The tools that canvases are allowed to call. Default: all."""
-    timeout_s: Annotated[float, Field(gt=0)] = 10.0
-    """How long a call may take."""
-
-    @model_validator(mode="after")
-    def _has_url_or_command(self) -> McpSection:
-        if bool(self.url) == bool(self.command):
-            raise ValueError("set either url or command")
-        if self.type and (self.type == "stdio") != bool(self.command):
-            raise ValueError("type stdio requires command; sse and streamable-http require url")
-        return self
 
 
 class AgentsSection(Section):

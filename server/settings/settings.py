@@ -14,7 +14,6 @@ from typing_extensions import TypedDict
 from ragflow_lg.adapters.chat.chat_settings import DEMO, ChatModelSettings, ModelSettings, ProviderSettings
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.known_providers import PROVIDERS, find_provider, provider_of_model
-from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings
 from ragflow_lg.adapters.model_endpoint import EmbeddingSettings
 from ragflow_lg.component.integration import find_integrations
 from ragflow_lg.dsl.compatibility import Compatibility
@@ -30,7 +29,6 @@ from ragflow_lg.server.settings.sections import (
     CrawlerSection,
     EmbeddingSection,
     HttpSection,
-    McpSection,
     ModelSection,
     ProviderSection,
     RerankerSection,
@@ -99,7 +97,6 @@ class CoreSettings(BaseSettings):
     datasets: dict[str, DatasetSection] = Field(default_factory=dict[str, DatasetSection])
     memories: dict[str, MemorySection] = Field(default_factory=dict[str, MemorySection])
     rerankers: dict[str, RerankerSection] = Field(default_factory=dict[str, RerankerSection])
-    mcp: dict[str, McpSection] = Field(default_factory=dict[str, McpSection])
     http: HttpSection = HttpSection()
     crawler: CrawlerSection = CrawlerSection()
     run: RunSection = RunSection()
@@ -148,6 +145,11 @@ class CoreSettings(BaseSettings):
             for name, value in self
             if name not in _UNSHARED and (isinstance(value, dict) or getattr(value, "shared", ""))
         }
+
+    @property
+    def tool_servers(self) -> Mapping[str, Any]:
+        """The sections of MCP servers; none without their integration."""
+        return getattr(self, "mcp", {})
 
     def section(self, kind: type[T]) -> T:
         """Return the section of an integration."""
@@ -213,8 +215,6 @@ class CoreSettings(BaseSettings):
             secrets += [dataset.api_key.read(), dataset.password()]
         secrets += [user.password.read() for user in self.server.users.values()]
         secrets += [section.key.read() for section in self.encryption_keys]
-        for server in self.mcp_settings().values():
-            secrets += [*server.env.values(), *server.headers.values(), *server.variables.values(), server.url]
         return tuple(secret for secret in secrets if secret)
 
     @property
@@ -244,23 +244,6 @@ class CoreSettings(BaseSettings):
         if not known[1].rerank_url and not find_address(known[1]):
             return None
         return RerankerSection().endpoint(id_)
-
-    def mcp_settings(self) -> dict[str, McpServerSettings]:
-        """Return the settings for the MCP servers, by id."""
-        settings: dict[str, McpServerSettings] = {}
-        for id_, section in self.mcp.items():
-            settings[id_] = McpServerSettings(
-                kind=section.type or ("stdio" if section.command else "streamable-http"),
-                command=section.command,
-                args=section.args,
-                env=_reveal(section.env),
-                url=section.url.get_secret_value(),
-                headers=_reveal(section.headers),
-                variables=_reveal(section.variables),
-                allow=section.allow,
-                timeout_s=section.timeout_s,
-            )
-        return settings
 
     def chat_settings(self, *, override_model: str = "") -> ChatModelSettings:
         """Return the settings for the chat models. ``override_model`` replaces every model in a canvas."""
@@ -292,10 +275,6 @@ if TYPE_CHECKING:
     Settings = CoreSettings
 else:  # pickle finds it here
     Settings = create_model("Settings", __base__=CoreSettings, __module__=__name__, **_find_sections())
-
-
-def _reveal(secrets: Mapping[str, Secret]) -> dict[str, str]:
-    return {name: secret.read() for name, secret in secrets.items()}
 
 
 def _known_providers() -> dict[str, ProviderSettings]:

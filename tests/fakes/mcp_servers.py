@@ -11,9 +11,9 @@ from typing import Any
 
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
-from ragflow_lg.adapters.mcp.mcp_servers import McpServers
-from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.integrations.mcp.mcp_servers import McpServers
+from ragflow_lg.integrations.mcp.mcp_settings import McpServerSettings
 from ragflow_lg.services.tool_policies import ServerAnswer
 from tests.harness.loaded_python import python_command
 

@@ -4,14 +4,15 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from ragflow_lg.adapters.system_services import inline_bytes
-from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.ids import RunId
 from ragflow_lg.services.chat import ONE_CALL, AnswerEnd, ChatAnswer, ChatDelta, ChatRequest, ToolCall, Usage
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from ragflow_lg.services.services import FileContent, Services
+from ragflow_lg.services.tool_policies import ServerAnswer, ServerTool, ToolServers
 
 
 class FixedClock:
@@ -179,8 +180,32 @@ class NamedFiles:
         return inline_bytes(file)
 
 
+class FakeServers:
+    """Tool servers, such as `tests.fakes.mcp_servers.FakeServer`, by id."""
+
+    def __init__(self, servers: Mapping[str, Any]) -> None:
+        self._servers = servers
+
+    def __getitem__(self, server: str) -> Any:
+        if server not in self._servers:
+            raise SettingsError(f'There is no MCP server {server!r} in the settings. Add [mcp."{server}"].')
+        return self._servers[server]
+
+    def check(self, server: str, tool: str) -> None:
+        self[server].check(tool)
+
+    async def call(
+        self, server: str, tool: str, arguments: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> ServerAnswer:
+        return await self[server].call(tool, arguments, headers)
+
+    async def list_tools(self, server: str) -> Sequence[ServerTool]:
+        return await self[server].list_tools()
+
+
 def fake_services(**replacements: Any) -> Services:
-    """Return fake services; ``replacements`` replaces some by name."""
+    """Return fake services; ``replacements`` replaces some by name. ``servers`` are tool servers by id."""
+    servers: Any = replacements.pop("servers", {})
     parts: dict[str, Any] = {
         "models": OneModel(),
         "http": ScriptedHttp(),
@@ -189,4 +214,6 @@ def fake_services(**replacements: Any) -> Services:
         "ids": CountedIds(),
         **replacements,
     }
+    tool_servers = FakeServers(cast("dict[str, Any]", servers)) if isinstance(servers, dict) else servers
+    parts["integrations"] = {ToolServers: tool_servers, **parts.get("integrations", {})}
     return Services(**parts)

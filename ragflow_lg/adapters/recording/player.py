@@ -120,7 +120,6 @@ class Player:
         **others: Any,
     ) -> Services:
         """Return services for `wrap`. ``others`` are services that are not recorded, by name."""
-        servers: dict[str, Any] = dict.fromkeys(self.once("servers", list[str]), _NO_SERVICE)
         return Services(
             _NO_SERVICE,
             _NO_SERVICE,
@@ -129,7 +128,6 @@ class Player:
             ids,
             self._decode("tools", self.once("tools", dict[str, Any]), ToolSettings),
             policies,
-            servers=servers,
             knowledge=_NO_SERVICE,
             prompts=prompts or {},
             integrations=dict.fromkeys(recorded_protocols(), _NO_SERVICE),

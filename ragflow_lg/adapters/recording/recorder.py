@@ -41,7 +41,6 @@ class Recorder:
         endpoints = {name: self._redactor.text(url) for name, url in tools.endpoints.items()}
         shown = replace(tools, endpoints=endpoints, keys=dict.fromkeys(tools.keys, REDACTED))
         self.once("tools", lambda: shown)
-        self.once("servers", lambda: list(services.servers))
         return tape_services(self, services)
 
     async def exchange(self, call: Call, read: Callable[[], Awaitable[Any]]) -> Any:
@@ -114,7 +113,7 @@ class Recorder:
         value = msgspec.to_builtins(answer, enc_hook=str)
         if isinstance(answer, MemoryResult):
             return {**value, "entries": [{**one, "content": redactor.text(one["content"])} for one in value["entries"]]}
-        if name.startswith(("http", "servers.", "knowledge", *recorded_protocols().values())):
+        if name.startswith(("http", "knowledge", *recorded_protocols().values())):
             redactor.learn_from(value)
         return value if name == "tools" else redactor.value(value)
 

@@ -21,7 +21,6 @@ from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.knowledge import Knowledge
 from ragflow_lg.services.memories import Memories
 from ragflow_lg.services.services import Caller, Services
-from ragflow_lg.services.tool_policies import ToolServer
 
 _TAPED: Mapping[str, Any] = {"models": ChatModels, "http": HttpClient, "knowledge": Knowledge, "memories": Memories}
 """The services with an answer from outside, by their names in `Services`. Integrations name theirs."""
@@ -165,11 +164,7 @@ def tape_services(tape: Tape, services: Services) -> Services:
         for protocol, name in recorded_protocols().items():
             if protocol in integrations:
                 integrations[protocol] = TapedService(tape, caller, name, protocol, integrations[protocol])
-        servers: Any = {
-            id_: TapedService(tape, caller, "servers", ToolServer, server, {"server": id_})
-            for id_, server in services.servers.items()
-        }
-        taped |= {"servers": servers, "integrations": integrations}
-        return replace(services, clock=taped_clock, ids=taped_ids, for_caller=inside, **taped)
+        taped |= {"clock": taped_clock, "ids": taped_ids, "integrations": integrations}
+        return replace(services, for_caller=inside, **taped)
 
     return for_caller(Caller())

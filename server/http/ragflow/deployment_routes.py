@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 from fastapi import Query
@@ -16,8 +16,10 @@ from ragflow_lg.server.assembly.model_list import ListedModel, list_models
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, WithAnyKey, get_app_state
 from ragflow_lg.server.http.shared.ragflow_routes import Pages, PlainRoute, make_router
 from ragflow_lg.server.http.shared.request_bodies import read_ids
-from ragflow_lg.server.settings.sections import McpSection
-from ragflow_lg.services.tool_policies import ToolDirectory, ToolServer
+from ragflow_lg.services.tool_policies import ToolServers
+
+if TYPE_CHECKING:
+    from ragflow_lg.services.services import Services
 
 router = make_router("RAGFlow: models", route_class=PlainRoute)
 
@@ -159,7 +161,7 @@ async def find_servers(
     """Return the MCP servers that a request asks for: a page with its size, or all of them."""
     chosen = [
         (id_, section)
-        for id_, section in get_app_state(request).settings_of(caller.tenant).mcp.items()
+        for id_, section in get_app_state(request).settings_of(caller.tenant).tool_servers.items()
         if keywords.casefold() in id_.casefold() and (not ids or id_ in ids)
     ]
     number, size = page or (1, len(chosen))
@@ -171,15 +173,14 @@ async def find_servers(
 @mcp_router.get("/mcp/servers/{mcp_id}")
 async def get_mcp_server(mcp_id: str, request: Request, caller: Authenticated) -> dict[str, Any]:
     """Describe an MCP server, with its tools."""
-    section = get_app_state(request).settings_of(caller.tenant).mcp.get(mcp_id)
+    section = get_app_state(request).settings_of(caller.tenant).tool_servers.get(mcp_id)
     if section is None:
         raise RequestError(f"Cannot find MCP server {mcp_id}: the settings have no section [mcp.{mcp_id!r}].")
     return await _describe_server(request, caller, mcp_id, section)
 
 
-async def _describe_server(request: Request, caller: ApiCaller, id_: str, section: McpSection) -> dict[str, Any]:
-    server = get_app_state(request).services_of(caller.tenant).servers.get(id_)
-    address = urlsplit(section.url.get_secret_value())
+async def _describe_server(request: Request, caller: ApiCaller, id_: str, section: Any) -> dict[str, Any]:
+    address = urlsplit(str(section.url.get_secret_value()))
     return {
         "id": id_,
         "name": id_,
@@ -188,17 +189,15 @@ async def _describe_server(request: Request, caller: ApiCaller, id_: str, sectio
         "url": f"{address.scheme}://{address.hostname}" if address.hostname else "",
         "description": None,
         "headers": {},
-        "variables": {"tools": await _list_tools(server)},
+        "variables": {"tools": await _list_tools(get_app_state(request).services_of(caller.tenant), id_)},
         "create_date": "",
         "update_date": "",
     }
 
 
-async def _list_tools(server: ToolServer | None) -> dict[str, Any]:
-    if not isinstance(server, ToolDirectory):
-        return {}
+async def _list_tools(services: Services, id_: str) -> dict[str, Any]:
     try:
-        tools = await server.list_tools()
+        tools = await services.of(ToolServers).list_tools(id_)
     except (ServiceError, SettingsError, TimeoutError):
         return {}
     fixed: dict[str, Any] = {"enabled": True, "annotations": None}

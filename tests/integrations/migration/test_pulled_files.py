@@ -91,8 +91,8 @@ def test_the_settings_are_valid_and_without_secrets() -> None:
     settings = Settings(**tomllib.loads(text))
     assert settings.knowledge.url == "ragflow+https://r.example"
     assert settings.knowledge.api_key == Secret(env="THEIR_KEY")
-    assert settings.mcp["3c"].url.get_secret_value() == "https://w.example/mcp"
-    assert settings.mcp["3c"].variables == {"Authorization": Secret(env="RAGFLOW_MCP_WEATHER_AUTHORIZATION")}
+    assert settings.tool_servers["3c"].url.get_secret_value() == "https://w.example/mcp"
+    assert settings.tool_servers["3c"].variables == {"Authorization": Secret(env="RAGFLOW_MCP_WEATHER_AUTHORIZATION")}
     assert "s3cret" not in text
     assert "pw" not in text
 

@@ -10,6 +10,7 @@ from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base.errors import CompileError, RequestError
 from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.dsl_compiler.drawing import to_svg
+from ragflow_lg.integrations.mcp.mcp_settings import McpSection
 from ragflow_lg.server.agents import drafts
 from ragflow_lg.server.agents.drafts import (
     SMALL_BYTES,
@@ -22,7 +23,7 @@ from ragflow_lg.server.agents.drafts import (
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.limits_section import LimitsSection
 from ragflow_lg.server.settings.secret import Secret
-from ragflow_lg.server.settings.sections import AgentsSection, McpSection, ProviderSection
+from ragflow_lg.server.settings.sections import AgentsSection, ProviderSection
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.canvas import CATALOG, canvas, node, text
 from tests.harness.rows import each_row
@@ -132,5 +133,5 @@ def test_workers_get_rules_but_no_secrets() -> None:
     assert b"geheim" not in data
     received: Settings = pickle.loads(data)
     assert received.permits == settings.permits
-    assert received.mcp["m"].allow == ("t",)
+    assert received.tool_servers["m"].allow == ("t",)
     assert received.compat == settings.compat

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import CompileError, SettingsError
+from ragflow_lg.integrations.mcp.mcp_settings import McpSection
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles
 from ragflow_lg.server.assembly.library import load_canvas
 from ragflow_lg.server.settings import Settings
-from ragflow_lg.server.settings.sections import AgentsSection, McpSection
+from ragflow_lg.server.settings.sections import AgentsSection
 from tests.fakes.canvas import canvas, node
 from tests.harness.rows import each_row
 

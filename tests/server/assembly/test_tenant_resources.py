@@ -21,6 +21,8 @@ from ragflow_lg.server.settings.server_section import ServerSection
 from ragflow_lg.services.databases import DatabaseAccount, Databases, SqlQuery
 from ragflow_lg.services.http import HttpRequest
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch
+from ragflow_lg.services.services import Services
+from ragflow_lg.services.tool_policies import ToolServers
 from tests.fakes.knowledge import FakeKnowledge
 from tests.harness.rows import each_row
 
@@ -52,10 +54,15 @@ async def resources(only_tenant: str = "", model: str = "", **sections: Any) -> 
             await result.aclose()
 
 
+def servers(services: Services) -> list[str]:
+    opened: Any = services.of(ToolServers)
+    return sorted(opened._servers)
+
+
 async def test_a_tenant_has_the_models_keys_and_servers_of_its_section() -> None:
     async with resources() as tenants:
         shop = tenants.services("shop")
-        assert (list(shop.servers), shop.tools.keys) == (["tickets"], {"tavily": "tvly-1"})
+        assert (servers(shop), shop.tools.keys) == (["tickets"], {"tavily": "tvly-1"})
         shop.models.model("")
         shop.models.model("demo")
         with pytest.raises(SettingsError, match=r"'big@Cloud'.*the tenant 'shop' has no provider 'Cloud'"):
@@ -63,7 +70,7 @@ async def test_a_tenant_has_the_models_keys_and_servers_of_its_section() -> None
         stranger = tenants.services("stranger")
         with pytest.raises(SettingsError, match="the tenant 'stranger' has no provider of it"):
             stranger.models.model("big")
-        assert (list(stranger.servers), stranger.tools.keys) == ([], {"google": "g-1"})
+        assert (servers(stranger), stranger.tools.keys) == ([], {"google": "g-1"})
         assert stranger.all_secrets[: len(shop.secrets)] == shop.secrets  # all of them are redacted for everybody
 
 
@@ -88,7 +95,7 @@ async def test_tenants_have_connections_sessions_and_addresses_of_their_own() ->
     async with resources() as tenants:
         shop, base = tenants.services("shop"), tenants.services("default")
         assert shop is tenants.services("shop")
-        assert shop.servers["tickets"] is not base.servers["tickets"]
+        assert shop.of(ToolServers) is not base.of(ToolServers)
         assert shop.policies is not base.policies
         intern = tenants.services("intern")
         mcp = "10.0.0.7:8080/mcp"  # those of MCP servers are not open to canvases
@@ -109,8 +116,8 @@ async def test_a_server_with_one_tenant_shares_everything_with_it(tmp_path: Path
             for name in names:
                 await KeyRepository(database).create(name, 1)
         async with open_app_state(settings) as app_state:
-            assert {name: len(app_state.services_of(name).servers) for name in counts} == counts
-            assert {name: len(app_state.settings_of(name).mcp) for name in counts} == counts
+            assert {name: len(servers(app_state.services_of(name))) for name in counts} == counts
+            assert {name: len(app_state.settings_of(name).tool_servers) for name in counts} == counts
 
 
 async def test_a_tenant_has_the_databases_and_mail_servers_of_its_section(tmp_path: Path) -> None:

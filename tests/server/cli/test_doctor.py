@@ -1,7 +1,5 @@
 import base64
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -9,9 +7,8 @@ from ragflow_lg.base import extras
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.component.registry import BrokenSpec, Registry
-from ragflow_lg.server.cli.doctor import probe_models, probe_packages, probe_tools, probe_window
+from ragflow_lg.server.cli.doctor import probe_models, probe_packages, probe_window
 from ragflow_lg.server.settings import Settings, load_settings
-from tests.fakes.mcp_servers import REAL, TINY
 from tests.fakes.model_wires.ollama_wire import OllamaWire
 from tests.fakes.model_wires.wire import serving_wire
 from tests.server.cli.command import Cli, invoke
@@ -23,28 +20,6 @@ def test_a_store_works_or_fails_with_advice(cli: Cli) -> None:
     assert (healthy.returncode, "is a session store" in healthy.stdout, "FAIL" in healthy.stdout) == (0, True, False)
     failed = cli("doctor", "--checkpoint", "redis://127.0.0.1:1")
     assert (failed.returncode, "FAIL" in failed.stdout, "→ Start the server" in failed.stdout) == (1, True, True)
-
-
-async def test_every_server_lists_its_tools() -> None:
-    def command(*args: str) -> dict[str, Any]:
-        return {"command": sys.executable, "args": args, "timeout_s": 1}
-
-    inside = {"url": "http://127.0.0.1:1/mcp"}
-    settings = Settings.model_validate(
-        {
-            "mcp": {
-                "real": {**command(*REAL), "timeout_s": 60},
-                "tiny": command(*TINY, "well"),
-                "ill": command(*TINY, "crash"),
-                "in": inside,
-            }
-        }
-    )
-    real, tiny, ill, in_ = await probe_tools(settings)
-    assert (real.is_well, real.what.split(",")[0]) == (True, "MCP server real offers add")
-    assert (tiny.is_well, tiny.advice) == (False, 'See timeout_s of [mcp."tiny"].')
-    assert (ill.what, "has ended" in ill.advice) == ("MCP server ill cannot be used", True)
-    assert (in_.what, "[http] allow" in in_.advice) == ("MCP server in cannot be used", False)
 
 
 def test_components_that_cannot_be_loaded_are_reported() -> None:
@@ -92,7 +67,7 @@ def test_what_is_well_with_advice_is_a_note(monkeypatch: pytest.MonkeyPatch) -> 
     async def found(*_: object, **__: object) -> list[CheckResult]:
         return [CheckResult(True, "Browser cannot be used", "Install Chromium.")]
 
-    monkeypatch.setattr("ragflow_lg.server.cli.doctor.probe_tools", found)
+    monkeypatch.setattr("ragflow_lg.server.cli.doctor.probe_window", found)
     result = invoke("doctor", "--checkpoint", "memory://")
     assert result.exit_code == 0
     assert "note  Browser cannot be used\n      → Install Chromium.\n" in result.stdout

@@ -4,8 +4,8 @@ import pytest
 
 from ragflow_lg.adapters.chat.chat_settings import ChatModelSettings, ModelSettings, ProviderSettings
 from ragflow_lg.adapters.http.http_settings import HttpSettings
-from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.integrations.mcp.mcp_settings import McpSections, McpServerSettings
 from ragflow_lg.server.settings import Settings, load_settings
 from ragflow_lg.server.settings.sections import EmbeddingSection, RerankerSection
 from ragflow_lg.services.tool_policies import ToolSettings
@@ -26,7 +26,8 @@ def test_a_whole_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         models={"big@Acme": ModelSettings(context_tokens=1000, has_vision=True)},
     )
     assert settings.http_settings == HttpSettings(("wiki.example", "10.0.0.0/8:80"), 30.0, 1000)
-    assert settings.mcp_settings() == {
+    servers = {id_: section.settings() for id_, section in settings.section(McpSections).items()}
+    assert servers == {
         "tickets": McpServerSettings(
             "streamable-http",
             url="https://tickets.example/mcp?key=$key",
@@ -37,7 +38,7 @@ def test_a_whole_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         "a b": McpServerSettings("stdio", "files-server", ("--root", "/srv"), {"TOKEN": "geheim-4"}),
     }
-    assert "geheim" not in repr(settings.mcp_settings())
+    assert "geheim" not in repr(servers)
     assert "geheim" not in repr(settings) + str(settings) + settings.model_dump_json()
 
 

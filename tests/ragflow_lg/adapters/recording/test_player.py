@@ -15,7 +15,7 @@ from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatModel, ChatRequest, ToolCall, Usage
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from ragflow_lg.services.services import Caller, Services
-from ragflow_lg.services.tool_policies import ServerAnswer, ToolPolicies, ToolServer, ToolSettings
+from ragflow_lg.services.tool_policies import ServerAnswer, ToolPolicies, ToolServers, ToolSettings
 from tests.fakes.agents import WIKI, page, tool_calls
 from tests.fakes.canvas import canvas, node
 from tests.fakes.mcp_servers import FakeServer
@@ -119,7 +119,7 @@ async def test_a_request_that_was_not_recorded_is_an_error_with_the_differences(
     (problem,) = player.problems
     assert run.error == problem
     assert "Node 'a': models.stream 'm@Test' was not recorded" in problem
-    assert "(line 7) differs: messages[0].content was 'q' and is 'another question'" in problem
+    assert "(line 6) differs: messages[0].content was 'q' and is 'another question'" in problem
     assert f"Record again with --record {file}" in problem
     assert "--replay-mode loose" in problem
     assert player.unused == 1
@@ -185,13 +185,10 @@ async def test_a_replay_needs_no_server(tmp_path: Path) -> None:
     assert "of-the-canvas-1" not in written
 
 
-def server_of(player: Player, position: str = "", id_: str = "s") -> ToolServer:
+def servers_of(player: Player, position: str = "") -> ToolServers:
     services: Services = player.wrap(player.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies()))
     assert services.for_caller is not None
-    return services.for_caller(Caller("a", position)).servers[id_]
-
-
-SERVERS = Line(call="servers", is_fact=True, answer=["s"])
+    return services.for_caller(Caller("a", position)).of(ToolServers)
 
 
 def check_line(tool: str, error: Failure | None = None) -> Line:
@@ -205,17 +202,17 @@ def call_line(order: int, **more: Any) -> Line:
 
 
 async def test_calls_of_servers_are_strict_or_loose(tmp_path: Path) -> None:
-    lines = [SERVERS, check_line("t"), call_line(1), call_line(2, position="/0.1"), call_line(3)]
+    lines = [check_line("t"), call_line(1), call_line(2, position="/0.1"), call_line(3)]
     player = player_of(tmp_path / "r", *lines)
-    server_of(player).check("t")
+    servers_of(player).check("s", "t")
     player = player_of(tmp_path / "r", *lines)
-    assert await server_of(player).call("t", {"x": 2}, {"any": "header"}) == ServerAnswer(("2",))
+    assert await servers_of(player).call("s", "t", {"x": 2}, {"any": "header"}) == ServerAnswer(("2",))
     player = player_of(tmp_path / "r", *lines)
     with pytest.raises(CassetteError, match=r"servers\.call 's' 't' was not recorded; the nearest"):
-        await server_of(player).call("t", {"x": 9}, {})
+        await servers_of(player).call("s", "t", {"x": 9}, {})
     assert (len(player.problems), player.unused) == (1, 3)
     loose = player_of(tmp_path / "r", *lines, is_loose=True)
-    assert (await server_of(loose, "/0.1").call("t", {"x": 9}, {})).texts == ("2",)
+    assert (await servers_of(loose, "/0.1").call("s", "t", {"x": 9}, {})).texts == ("2",)
 
 
 async def test_failures_of_servers_are_replayed(tmp_path: Path) -> None:
@@ -226,23 +223,20 @@ async def test_failures_of_servers_are_replayed(tmp_path: Path) -> None:
         (4, {}, ServiceError, "no answer"),
         (5, {"error": Failure("setting", "Set it.")}, SettingsError, "Set it"),
     ):
-        player = player_of(tmp_path / "r", SERVERS, call_line(number, answer=None, **line))
+        player = player_of(tmp_path / "r", call_line(number, answer=None, **line))
         with pytest.raises(kind, match=says):
-            await server_of(player).call("t", {"x": number}, {})
+            await servers_of(player).call("s", "t", {"x": number}, {})
 
 
 def test_refused_servers_and_tools_are_refused_again(tmp_path: Path) -> None:
-    lines = [SERVERS, check_line("t"), check_line("no", Failure("setting", "No."))]
-    server = server_of(player_of(tmp_path / "r", *lines))
+    lines = [check_line("t"), check_line("no", Failure("setting", "No."))]
+    server = servers_of(player_of(tmp_path / "r", *lines))
     with pytest.raises(SettingsError, match=r"No\."):
-        server.check("no")
-    server.check("t")
+        server.check("s", "no")
+    server.check("s", "t")
     with pytest.raises(CassetteError, match=r"servers.check 's' 'other' was not recorded\. Recorded: .*'s' 't'"):
-        server.check("other")
-    player = player_of(tmp_path / "r", *lines)
-    services = player.wrap(player.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies()))
-    assert list(services.servers) == ["s"]
-    server_of(player_of(tmp_path / "r", *lines, is_loose=True)).check("other")
+        server.check("s", "other")
+    servers_of(player_of(tmp_path / "r", *lines, is_loose=True)).check("s", "other")
 
 
 MODEL = Line(

@@ -81,7 +81,7 @@ async def test_another_question_is_an_error_in_strict_mode_only(tmp_path: Path) 
     changed, _, player = await replay(file, retrieval(), query="tea")
     assert changed.status == "failed"
     assert player.problems == [
-        "Node 'a': knowledge.search 'tea' was not recorded; the nearest recorded request (line 7) differs: "
+        "Node 'a': knowledge.search 'tea' was not recorded; the nearest recorded request (line 6) differs: "
         f"question was 'rice' and is 'tea'. Record again with --record {file}, or match by order with "
         "--replay-mode loose."
     ]

@@ -14,7 +14,7 @@ from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch
 from ragflow_lg.services.services import Caller
-from ragflow_lg.services.tool_policies import ServerAnswer, ToolSettings
+from ragflow_lg.services.tool_policies import ServerAnswer, ToolServers, ToolSettings
 from tests.fakes.canvas import node
 from tests.fakes.knowledge import FakeKnowledge, chunk
 from tests.fakes.mcp_servers import FakeServer
@@ -124,11 +124,13 @@ async def test_the_file_contains_no_secret_of_a_tool_call(tmp_path: Path) -> Non
     )
     with CassetteWriter(file) as writer:
         services = Recorder(writer, Redactor([SECRETS["settings"]])).wrap(fake_services(servers={"s": server}))
-        caller_services = services.servers["s"]
-        caller_services.check("t")
-        await caller_services.call("t", {"api_key": SECRETS["query"]}, {"Authorization": f"Bearer {SECRETS['header']}"})
+        caller_services = services.of(ToolServers)
+        caller_services.check("s", "t")
+        await caller_services.call(
+            "s", "t", {"api_key": SECRETS["query"]}, {"Authorization": f"Bearer {SECRETS['header']}"}
+        )
         with pytest.raises(ServiceError):
-            await caller_services.call("t", {"text": SECRETS["answer"]}, {})
+            await caller_services.call("s", "t", {"text": SECRETS["answer"]}, {})
     written = file.read_text(encoding="utf-8")
     assert [name for name, secret in SECRETS.items() if secret in written] == []
 

@@ -12,9 +12,9 @@ import pytest
 from ragflow_lg.adapters.http import answer_limits
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
-from ragflow_lg.adapters.mcp.mcp_servers import McpServers
-from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.integrations.mcp.mcp_servers import McpServers
+from ragflow_lg.integrations.mcp.mcp_settings import McpServerSettings
 from ragflow_lg.services.tool_policies import ServerAnswer
 from tests.fakes.http_server import HttpServer, Route
 from tests.fakes.mcp_servers import (

@@ -38,8 +38,8 @@ from pydantic import ValidationError
 
 from ragflow_lg.adapters.http.answer_limits import AnswerTooLargeError, limit_hooks
 from ragflow_lg.adapters.http.http_client import USER_AGENT, GuardedHttpClient, parse_url
-from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.integrations.mcp.mcp_settings import McpServerSettings
 from ragflow_lg.services.tool_policies import ServerAnswer
 
 CLOSE_S = 5.0

@@ -9,19 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient, encode_headers, parse_url
-from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings, substitute
-from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError
 from ragflow_lg.base.extras import require
+from ragflow_lg.checkpoints.check_result import CheckResult
+from ragflow_lg.integrations.mcp.mcp_settings import McpSections, McpServerSettings, list_hosts, substitute
 from ragflow_lg.services.tool_policies import ServerAnswer, ServerTool
 
 if TYPE_CHECKING:
-    from ragflow_lg.adapters.mcp.mcp_session import McpSession
+    from ragflow_lg.integrations.mcp.mcp_session import McpSession
+    from ragflow_lg.server.settings import Settings
+    from ragflow_lg.services.services import Services
 
+MAX_LISTED_TOOLS = 20
 MAX_SESSIONS = 16
 """Maximum number of sessions with one server. Each set of canvas headers needs its own session."""
 
@@ -29,28 +36,49 @@ _PROTOCOL_PREFIX = "mcp-"
 """Prefix of the protocol's own headers, which only sessions set."""
 
 
-class McpServers(Mapping[str, "McpServer"]):
-    """The servers, keyed by the ids that canvases use."""
+class McpServers:
+    """The servers by the ids that canvases use, and those of tenants."""
 
     def __init__(self, settings: Mapping[str, McpServerSettings], http: GuardedHttpClient) -> None:
         self._servers = {id_: McpServer(id_, server, http) for id_, server in settings.items()}
+        self._http = http
+        self._tenants: list[McpServers] = []
 
     def __getitem__(self, id_: str) -> McpServer:
+        if id_ not in self._servers:
+            raise SettingsError(
+                f"There is no MCP server {id_!r} in the settings. "
+                f'Add [mcp."{id_}"] with its URL or the command that starts it.'
+            )
         return self._servers[id_]
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._servers)
+    def for_tenant(self, settings: Settings, services: Services) -> McpServers:
+        """Return the servers of a tenant, with sessions of their own."""
+        self._tenants.append(make_servers(settings))
+        return self._tenants[-1]
 
-    def __len__(self) -> int:
-        return len(self._servers)
+    def check(self, server: str, tool: str) -> None:
+        """Raise an error if a canvas may not call a tool."""
+        self[server].check(tool)
+
+    async def call(
+        self, server: str, tool: str, arguments: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> ServerAnswer:
+        """Call a tool."""
+        return await self[server].call(tool, arguments, headers)
+
+    async def list_tools(self, server: str) -> Sequence[ServerTool]:
+        """Return the tools of a server that canvases may call."""
+        return await self[server].list_tools()
 
     async def aclose(self) -> None:
         """End all sessions and processes; a later call starts new ones."""
-        await asyncio.gather(*(server.aclose() for server in self._servers.values()))
+        await asyncio.gather(*(each.aclose() for each in (*self._servers.values(), *self._tenants)))
+        await self._http.aclose()
 
 
 class McpServer:
-    """A `ragflow_lg.services.services.ToolServer` with sessions to one server."""
+    """The sessions with one server."""
 
     def __init__(self, id_: str, settings: McpServerSettings, http: GuardedHttpClient) -> None:
         self._id = id_
@@ -110,13 +138,26 @@ class McpServer:
             if allowed is None or tool.name in allowed
         ]
 
+    async def probe(self) -> CheckResult:
+        """List the tools of the server."""
+        try:
+            names = await self.tools()
+        except TimeoutError:
+            advice = f'See timeout_s of [mcp."{self._id}"].'
+            return CheckResult(False, f"MCP server {self._id} did not list its tools in time", advice)
+        except RagflowLgError as error:
+            return CheckResult(False, f"MCP server {self._id} cannot be used", str(error))
+        listed = ", ".join(names[:MAX_LISTED_TOOLS]) or "no tools"
+        more = f" and {len(names) - MAX_LISTED_TOOLS} more" if len(names) > MAX_LISTED_TOOLS else ""
+        return CheckResult(True, f"MCP server {self._id} offers {listed}{more}")
+
     async def aclose(self) -> None:
         """End all sessions."""
         sessions, self._sessions = list(self._sessions.values()), {}
         await asyncio.gather(*(session.aclose() for session in sessions), *self._closing)
 
     async def _session(self, canvas_headers: Mapping[str, str]) -> McpSession:
-        module = await asyncio.to_thread(importlib.import_module, "ragflow_lg.adapters.mcp.mcp_session")
+        module = await asyncio.to_thread(importlib.import_module, "ragflow_lg.integrations.mcp.mcp_session")
         settings, variables = self._settings, self._settings.variables
         key = frozenset(canvas_headers.items() if settings.kind != "stdio" else ())
         session = self._sessions.pop(key, None)
@@ -140,6 +181,29 @@ class McpServer:
                 task = asyncio.get_running_loop().create_task(session.aclose())
                 self._closing.add(task)
                 task.add_done_callback(self._closing.discard)
+
+
+def make_servers(settings: Settings) -> McpServers:
+    """Return the servers of the settings.
+
+    Their client can reach them in the private network, where canvases cannot call them in any other way.
+    """
+    servers = {id_: section.settings() for id_, section in settings.section(McpSections).items()}
+    http = settings.http_settings
+    return McpServers(servers, GuardedHttpClient(structs.replace(http, allow=(*http.allow, *list_hosts(servers)))))
+
+
+@asynccontextmanager
+async def open_servers(settings: Settings, services: Services) -> AsyncGenerator[McpServers]:
+    """Open the servers of the settings."""
+    async with aclosing(make_servers(settings)) as servers:
+        yield servers
+
+
+async def probe_servers(settings: Settings) -> list[CheckResult]:
+    """Report the tools of each server."""
+    async with aclosing(make_servers(settings)) as servers:
+        return await asyncio.gather(*(servers[id_].probe() for id_ in settings.section(McpSections)))
 
 
 def build_headers(
