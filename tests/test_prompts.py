@@ -1,21 +1,15 @@
-"""The settings replace the engine's prompts, whichever way a canvas runs."""
+"""The settings replace the engine's prompts."""
 
 import asyncio
-import os
-import signal
-from asyncio.subprocess import PIPE
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from ragflow_lg.integrations.studio.graph_factories import canvas_factory
 from tests.fakes.mock_llm import MockLLM, reply
-from tests.harness.first_key import read_first_key
-from tests.harness.loaded_python import python_command
-from tests.server.cli.command import ROOT, write_canvas
+from tests.server.cli.command import call, invoke, write_canvas
 
 CATEGORIES = {"bills": {"description": "money", "to": ["Message:M"]}, "other": {"to": ["Message:M"]}}
 NODES: tuple[tuple[str, str, dict[str, Any], list[str]], ...] = (
@@ -40,10 +34,6 @@ def write_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[
     return write
 
 
-def environment(settings: Path) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT), "RAGFLOW_LG_SETTINGS": str(settings)}
-
-
 def system_prompt(server: MockLLM) -> str:
     (exchange,) = server.requests
     return exchange.body["messages"][0]["content"]
@@ -55,32 +45,9 @@ EXPECTED = 'Pick one:\n{"name": "bills", "description": "money"}\n{"name": "othe
 async def test_run_uses_the_prompts(tmp_path: Path, write_settings: Callable[[str], Path]) -> None:
     canvas = write_canvas(tmp_path / "c.json", *NODES)
     async with MockLLM([reply("bills")]) as server:
-        command = python_command("-m", "ragflow_lg", "run", canvas, "Hi", "--events", "pretty")
-        env = environment(write_settings(server.base_url))
-        process = await asyncio.create_subprocess_exec(*command, env=env, stdout=PIPE)
-        answer, _ = await process.communicate()
-    assert (answer.strip(), system_prompt(server)) == (b"bills", EXPECTED)
-
-
-async def test_serve_uses_the_prompts(write_settings: Callable[[str], Path]) -> None:
-    async with MockLLM([reply("bills")]) as server:
-        command = python_command("-m", "ragflow_lg", "serve", "--port", "0")
-        env = environment(write_settings(server.base_url))
-        process = await asyncio.create_subprocess_exec(*command, env=env, stdout=PIPE)
-        assert process.stdout is not None
-        url = (await process.stdout.readline()).decode().strip()
-        key = read_first_key(await process.stdout.readline())
-        components = {
-            id_: {"obj": {"component_name": name, "params": params}, "downstream": downstream}
-            for id_, name, params, downstream in NODES
-        }
-        async with httpx.AsyncClient(base_url=f"{url}/api/v1", headers={"Authorization": f"Bearer {key}"}) as client:
-            made = (await client.post("/agents", json={"title": "C", "dsl": {"components": components}})).json()
-            body = {"agent_id": made["data"]["id"], "query": "Hi"}
-            answer = (await client.post("/agents/chat/completions", json=body, timeout=20)).json()
-        process.send_signal(signal.SIGTERM)
-        await process.communicate()
-    assert (answer["data"]["data"]["content"], system_prompt(server)) == ("bills", EXPECTED)
+        options = ("--settings", write_settings(server.base_url), "--events", "pretty")
+        result = await asyncio.to_thread(invoke, "run", canvas, "Hi", *options)
+    assert (result.stdout.strip(), system_prompt(server)) == ("bills", EXPECTED)
 
 
 async def test_studio_uses_the_prompts(
@@ -103,15 +70,13 @@ async def test_studio_uses_the_prompts(
     assert system_prompt(server) == EXPECTED
 
 
-async def test_a_wrong_prompt_is_reported_before_anything_runs(
-    tmp_path: Path, write_settings: Callable[[str], Path]
+def test_a_wrong_prompt_is_reported_before_anything_runs(
+    tmp_path: Path, write_settings: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     canvas = write_canvas(tmp_path / "c.json", *NODES)
     (tmp_path / "categorize.txt").write_text("Pick one.")
+    monkeypatch.setenv("RAGFLOW_LG_SETTINGS", str(write_settings("http://127.0.0.1:1")))
     for command in (["run", str(canvas), "Hi"], ["serve", "--port", "0"], ["studio", str(canvas)]):
-        env = environment(write_settings("http://127.0.0.1:1"))
-        arguments = python_command("-m", "ragflow_lg", *command)
-        process = await asyncio.create_subprocess_exec(*arguments, env=env, stdout=PIPE, stderr=PIPE)
-        _, errors = await asyncio.wait_for(process.communicate(), 60)
-        assert process.returncode == 2
-        assert b"categorize: the text must contain {categories}." in errors
+        done = call(*command)
+        assert done.returncode == 2
+        assert "categorize: the text must contain {categories}." in done.stderr

@@ -85,4 +85,4 @@ def count_calls(groups: int) -> int:
 
 
 def test_the_number_of_calls_is_linear() -> None:
-    assert count_calls(160) < 4.1 * count_calls(40)
+    assert count_calls(80) < 4.1 * count_calls(20)

@@ -66,7 +66,7 @@ def test_a_png_shows_the_titles() -> None:
 
 
 def test_a_very_wide_drawing_is_scaled_down() -> None:
-    chain = [("begin", "m0"), *((f"m{i}", f"m{i + 1}") for i in range(399))]
+    chain = [("begin", "m0"), *((f"m{i}", f"m{i + 1}") for i in range(199))]
     try:
         png = to_png(sketch_of(chain))
     except SettingsError as error:

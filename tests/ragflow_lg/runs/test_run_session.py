@@ -178,6 +178,7 @@ async def test_a_turn_whose_process_died_before_it_recorded_the_end_is_ended_by_
             await store.runs.put(lost)
 
 
+@pytest.mark.slow
 async def test_a_turn_continues_after_a_restart_of_redis(tmp_path: Path) -> None:
     model = SlowModel()
     services = fake_services(models=OneModel(model))
