@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from jsonschema import Draft202012Validator
 
 from ragflow_lg.catalog import load_catalog
@@ -19,7 +18,7 @@ from tests.conftest import FIXTURES
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.harness.corpus import find_canvases, judge
 from tests.harness.rows import each_row
-from tests.stores import fresh_prefix, store_opener
+from tests.stores import store_opener
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -76,12 +75,11 @@ MENU = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("store", ["sqlite", "redis"])
 @each_row("choice", MENU)
 async def test_every_branch_of_the_menu_is_played_with_restarts(
-    shared_corpus: Path, choice: str, store: str, redis_url: str, tmp_path: Path
+    shared_corpus: Path, choice: str, tmp_path: Path
 ) -> None:
-    reopen = store_opener(redis_url if store == "redis" else f"sqlite:///{tmp_path}/{choice}.db", fresh_prefix())
+    reopen = store_opener(f"sqlite:///{tmp_path}/{choice}.db")
     catalog = load_catalog()
     catalog.add(fixed_component("CodeExec"), replace=True)
     canvas = compile_canvas((shared_corpus / "agent" / "all@7835ee82.json").read_bytes(), catalog)

@@ -24,11 +24,6 @@ def test_a_template_is_unwrapped() -> None:
     assert diagnostics[0].line > 1
 
 
-def test_the_wrapper_may_store_the_canvas_as_a_string() -> None:
-    plan, _ = check_canvas({"dsl": json.dumps(canvas({"a": text()}))}, CATALOG)
-    assert plan is not None
-
-
 @each_row("source", ["3", "[]", '{"dsl": 3}', '{"dsl": "{"}', '"x"', "null"])
 def test_a_source_that_is_not_a_canvas_is_an_error(source: str) -> None:
     plan, diagnostics = check_canvas(source, CATALOG)
@@ -68,14 +63,6 @@ def test_equal_canvases_have_equal_hashes_and_different_ones_do_not() -> None:
     assert other is not None
     assert again is not None
     assert one.canvas_hash == again.canvas_hash != other.canvas_hash
-
-
-def test_five_thousand_components_are_planned() -> None:
-    ids = [f"n{i}" for i in range(5000)]
-    ladder = {id_: text(ids[i + 1 : i + 3], "{n0@result}") for i, id_ in enumerate(ids)}
-    plan, _ = check_canvas(canvas(ladder), CATALOG)
-    assert plan is not None
-    assert len(plan.joins) == 4998
 
 
 def test_an_error_in_a_canvas_stored_as_a_string_names_the_line_in_the_string() -> None:

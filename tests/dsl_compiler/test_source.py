@@ -68,15 +68,6 @@ def test_pointers_are_located(pointer: str, position: tuple[int, int]) -> None:
     assert locate(TEXT, [pointer]) == {pointer: Position(*position)}
 
 
-def test_ten_megabytes_are_read_and_located() -> None:
-    text = '{"components": {' + ",".join(f'"n{i}": {{"x": "{"y" * 500}"}}' for i in range(18_000)) + "}}"
-    assert len(text) > 9_000_000
-    reporter = Reporter()
-    read_source(text, reporter)
-    locate(text, [f"/components/n{i}/x" for i in range(500)])
-    assert not reporter.diagnostics
-
-
 def test_a_long_key_is_not_copied_for_every_value_below_it() -> None:
     text = '{"' + "k" * 200_000 + '": [' + ",".join("1" * 100_000) + '], "b": 2}'
     start_s = time.process_time()

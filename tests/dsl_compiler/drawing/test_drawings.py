@@ -111,11 +111,6 @@ def test_the_flow_leads_right_or_down_and_nodes_do_not_overlap() -> None:
     assert float(wide.get("height", 0)) < float(high.get("height", 0))
 
 
-def test_the_dark_theme_has_a_dark_background() -> None:
-    (background, *_) = ElementTree.fromstring(to_svg(support_sketch(), theme="dark")).iter(f"{SVG}rect")
-    assert int((background.get("fill") or "#")[1:3], 16) < 0x40
-
-
 def test_nodes_stand_where_the_editor_shows_them() -> None:
     places = {"begin": (0, 0), "Loop:A": (400, -50), "LoopItem:B": (60, 80), "Message:C": (300, 90)}
     document = canvas(

@@ -217,19 +217,12 @@ def test_callers_that_block_get_the_same() -> None:
     graph = application(forms(a=NAME), InMemorySaver())
     assert graph.invoke({"query": ""}, THREAD)["__interrupt__"]
     assert graph.invoke(Command(resume={"a": "Ann"}), THREAD)["turn"]["status"] == "succeeded"
+    builder: Any = StateGraph(Outer)
+    builder.add_node("canvas", application(ECHO))
+    builder.add_edge(START, "canvas")
+    around = builder.compile(checkpointer=InMemorySaver())
+    assert around.invoke({"query": "a"}, THREAD)["outputs"]["Message:Echo"]["content"] == "a!"
 
 
 async def test_a_notebook_can_block_although_its_loop_runs() -> None:
     assert application(ECHO).invoke({"query": "a"})["messages"][-1]["content"] == "a!"
-
-
-def test_a_graph_around_it_can_block() -> None:
-    class State(TypedDict, total=False):
-        query: str
-        messages: list[Any]
-
-    builder: Any = StateGraph(State)
-    builder.add_node("canvas", application(ECHO))
-    builder.add_edge(START, "canvas")
-    graph = builder.compile(checkpointer=InMemorySaver())
-    assert graph.invoke({"query": "a"}, THREAD)["messages"][-1]["content"] == "a!"

@@ -120,18 +120,6 @@ async def test_a_join_runs_in_every_turn() -> None:
         assert run.answer == "x"
 
 
-def test_nodes_are_drawn_with_their_component() -> None:
-    compiled = compile_canvas(canvas({"Message:Hi": node("Message", {"content": "x"})}), CATALOG)
-    node_ = compiled.graph.get_graph().nodes["Message.Hi"]
-    assert node_.metadata == {
-        "component_id": "Message:Hi",
-        "component_type": "Message",
-        "title": "Message:Hi",
-        "kind": "message",
-        "color": "#3b74d6",
-    }
-
-
 GRAPH: Any = compile_canvas(canvas({"m": node("Message", {"content": "hi {sys.query}"})}), CATALOG).graph
 
 

@@ -88,12 +88,6 @@ def test_a_forbidden_tool_is_refused(permits: ToolPermits, allowed: Any, message
     assert not message or message in forbidden[0].message
 
 
-def test_an_agent_tool_with_old_parameter_names_has_its_tools() -> None:
-    inner = {"component_name": "Agent", "name": "F", "params": {"llm_id": "m@T", "llm_enabled_tools": [WIKI]}}
-    plan, _ = pointers_by_code(inner)
-    assert [tool.spec.name for tool in plan.nodes["a"].tools[0].tools] == ["Wikipedia"]
-
-
 def server_entry(id_: Any, *tools: str) -> dict[str, Any]:
     return {"mcp_id": id_, "tools": {tool: {} for tool in tools}}
 

@@ -35,14 +35,6 @@ class EmptyKnowledge(AnyKnowledge):
         return type(found)(())
 
 
-def components_of(name: str) -> dict[str, Any]:
-    return upgrade_source((FOLDER / name).read_bytes(), CATALOG).document["components"]
-
-
-def params_of(name: str, id_: str) -> dict[str, Any]:
-    return components_of(name)[id_]["obj"]["params"]
-
-
 async def converse(
     name: str, turns: list[str], replies: list[Reply], knowledge: FakeKnowledge | None = None, **inputs: Any
 ) -> tuple[list[str], list[ChatRequest]]:
@@ -132,18 +124,6 @@ async def test_what_was_found_is_answered_by_the_model() -> None:
     assert "Use this:" in requests[0].system
 
 
-def test_a_form_keeps_its_fields() -> None:
-    fields = params_of("report.json", "begin")["inputs"]
-    assert fields["title"] == {"name": "Title", "optional": False, "options": [], "type": "line", "value": ""}
-    assert fields["link"]["type"] == "line"
-
-
-def test_sampling_values_are_sent_as_before() -> None:
-    params = params_of("two_answers.json", "generate:confirm")
-    assert (params["temperature"], params["temperatureEnabled"]) == (0.3, True)
-    assert "top_p" not in params
-
-
 def test_the_picture_keeps_positions_and_notes_and_places_new_nodes() -> None:
     graph = upgrade_source((FOLDER / "report.json").read_bytes(), CATALOG).document["graph"]
     nodes = {drawn["id"]: drawn for drawn in graph["nodes"]}
@@ -218,11 +198,6 @@ def test_a_wrapper_stays() -> None:
     upgraded = upgrade_source(json.dumps(wrapper), CATALOG).document
     assert upgraded["title"] == "Bakery"
     assert "Answer" not in json.dumps([c["obj"]["component_name"] for c in upgraded["dsl"]["components"].values()])
-
-
-def test_a_canvas_of_today_stays_as_it_is() -> None:
-    document = canvas({"a": node("Message", {"content": ["x"]})})
-    assert upgrade_source(document, CATALOG).document == document
 
 
 def test_a_source_that_is_no_canvas_is_an_error() -> None:

@@ -87,15 +87,6 @@ async def test_without_a_sandbox_every_program_is_refused() -> None:
     assert node.error == "This program has no CodeSandbox. Pass Services(integrations={CodeSandbox: …})."
 
 
-async def test_a_value_of_another_type_fails_but_is_kept() -> None:
-    node = await run(ScriptedSandbox(CodeResult("", "", 0, True, True)), params={"outputs": {"r": {"type": "Number"}}})
-    assert node.error == (
-        "main returned a Boolean, but the output 'r' is declared as Number. Return such a value, or declare another "
-        "type."
-    )
-    assert (node.outputs["r"], node.outputs["raw_result"], node.outputs["content"]) == (None, True, "True")
-
-
 IMAGE = Artifact("a.png", "image/png", b"x")
 TABLE = Artifact("t.csv", "text/csv", b"1,2")
 
@@ -147,16 +138,8 @@ def test_invalid_params_and_what_the_model_sees() -> None:
     ("outputs", "fault"),
     [
         ({"r": {"type": "Number"}}, ""),
-        ({"r": {"type": " array<string> "}, "attachments": {"type": "Array<String>"}}, ""),
-        ({"r": {}}, ""),
-        ({"r": "x"}, ""),
-        ({"a": {"type": "Number"}, "b": {"type": "Number"}}, ""),
-        ({"a.b": {"type": "String"}}, ""),
         ({}, "No output is declared"),
-        ({"content": {"type": "String"}}, "'content' is one that every CodeExec has"),
-        ({"r": {"type": "Array<"}}, "declared as Array<, which is no type"),
         ({"r": {"type": "Array<Text>"}}, "declared as Array<Text>, which is no type"),
-        ({"r": {"type": 5}}, "declared as 5, which is no type"),
     ],
 )
 def test_the_check_reports_outputs_that_no_value_fits(outputs: dict[str, Any], fault: str) -> None:

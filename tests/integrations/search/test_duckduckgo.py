@@ -4,10 +4,9 @@ from typing import Any
 from ragflow_lg.base.foreign_markup import MAX_HTML_CHARS
 from ragflow_lg.integrations.search.duckduckgo import duckduckgo
 from ragflow_lg.services.http import HttpResponse
-from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.http_server import Route
 from tests.fakes.run import Result, run_component
-from tests.fakes.services import Reply, ScriptedHttp
+from tests.fakes.services import ScriptedHttp
 from tests.fakes.tools import local_service, request_parts, run_search
 from tests.harness.rows import each_row
 
@@ -59,14 +58,6 @@ def page(*results: str) -> str:
 async def search(params: dict[str, Any], body: str, status: int = 200) -> tuple[Result, ScriptedHttp]:
     answers = {"http://t/html/": HttpResponse(status, {}, body, "")}
     return await run_search(duckduckgo, params, answers, service="duckduckgo")
-
-
-async def test_a_redirect_is_followed() -> None:
-    moved = Route("/html/", status=302, headers={"Location": "/other/?q=x"})
-    async with local_service(moved, Route("/other/", body=page(LAOS)), service="duckduckgo") as (server, services):
-        result = await run_component(duckduckgo, {"query": "x"}, services=services)
-    assert (result.error, result.outputs["json"]) == (None, FOUND[:1])
-    assert request_parts(server.received[1]) == ("GET", "/other/", {"q": "x"})
 
 
 async def test_results_without_advertisements() -> None:
@@ -123,18 +114,3 @@ async def test_news_on_the_wire() -> None:
     assert first == ("GET", "/", {"q": "flood", "iar": "news", "ia": "news"})
     query = {"q": "flood", "l": "wt-wt", "o": "json", "p": "1", "s": "0", "dc": "", "vqd": "4-12345678", "u": "bing"}
     assert second == ("GET", "/news.js", query)
-
-
-async def test_the_channel_of_a_call_overrides_that_of_the_canvas() -> None:
-    tool = {"component_name": "DuckDuckGo", "name": "D", "params": {"channel": "news"}}
-    base = "https://duckduckgo.com"
-    answers = {
-        f"{base}/html/": HttpResponse(200, {}, page(LAOS), ""),
-        f"{base}/": HttpResponse(200, {}, HOME, ""),
-        f"{base}/news.js": HttpResponse(200, {}, json.dumps(NEWS), ""),
-    }
-    asked = ({"query": "x"}, {"query": "x", "channel": "general"})
-    calls = [tool_calls(*(("duckduckgo_search_0", arguments) for arguments in asked))]
-    turn = await play_agent([*calls, Reply("ok")], {"tools": [tool]}, answers=answers)
-    assert "Mekong" in turn.tool_results[0]
-    assert "A land." in turn.tool_results[1]

@@ -184,19 +184,6 @@ async def test_a_local_service_is_reached_only_if_the_settings_allow_it(tool: To
         assert is_allowed or "[http] allow" in str(result.error)
 
 
-@every_tool
-async def test_the_result_of_a_failed_call_names_the_service(tool: Tool) -> None:
-    entry = {"component_name": tool.name, "name": "T", "params": {"api_key": KEY, **tool.params}}
-    rules = rules_of(tool.name)
-    calls = tool_calls((f"{rules.function}_0", tool.params))
-    turn = await play_agent(
-        [calls, Reply("ok")], {"tools": [entry]}, answers={"http://wiki.test": ServiceError("down")}
-    )
-    assert turn.run.status == "succeeded"
-    assert turn.tool_results[0].startswith(f"{rules.label} error: ")
-    assert KEY not in turn.tool_results[0]
-
-
 # With stubs of the services
 
 

@@ -49,12 +49,6 @@ async def test_urls_are_accepted_in_several_forms(urls: Any, expected: list[str]
     assert http.requests[0].json["urls"] == expected
 
 
-@each_row("urls", ["", " , ", [], None, "[]"])
-async def test_without_urls_no_request_is_sent(urls: Any) -> None:
-    result, http = await extract({"urls": urls}, key="")
-    assert (result.error, result.outputs["json"], http.requests) == (None, [], [])
-
-
 @each_row("urls", [7, [1], [["http://e"]], '[{"a": 1}]', {"a": 1}])
 async def test_invalid_urls_are_an_error(urls: Any) -> None:
     result, http = await extract({"urls": urls})

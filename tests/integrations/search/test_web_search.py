@@ -2,7 +2,7 @@ import json
 import re
 from typing import Any
 
-from ragflow_lg.integrations.search.web_search import github, google, wikipedia
+from ragflow_lg.integrations.search.web_search import wikipedia
 from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.services.tool_policies import ToolSettings
 from tests.fakes.agents import TAVILY, page, play_agent, tool_calls
@@ -138,12 +138,6 @@ async def test_start_and_num_of_google_may_be_references() -> None:
         result, http = await run("Google", wrong)
         assert str(result.error).startswith(next(iter(wrong)))
         assert http.requests == []
-
-
-async def test_github_needs_no_key() -> None:
-    _, http = await run("GitHub", {}, key="")
-    assert "Authorization" not in http.requests[0].headers
-    assert (google.tool and google.tool.needs, github.tool and github.tool.needs) == ("q", "query")
 
 
 # Wikipedia

@@ -42,26 +42,8 @@ async def process(kept: KeptFiles | None = None, **params: Any) -> Result:
     return await run_component(excel_processor, params, globals=globals_, services=fake_services(**services))
 
 
-async def test_files_are_read() -> None:
-    result = await process(input_files=["env.book", "{env.csv}"])
-    assert result.outputs["data"] == {
-        "uploaded.xlsx_A": [{"n": 1}],
-        "uploaded.xlsx_B": [{"n": 2}],
-        "c.csv": [{"n": 3, "t": "x"}],
-        "d.csv": [{"n": 4}],
-    }
-
-
 async def test_a_file_that_cannot_be_read_fails_the_node() -> None:
     assert "is damaged" in str((await process(input_files=["env.broken"])).error)
-
-
-async def test_files_are_merged() -> None:
-    result = await process(operation="Merge", input_files=["env.book", "env.csv"], sheet_selection="first")
-    assert [row["n"] for row in result.outputs["data"]["merged"]] == [1, 3, 4]
-    joining: dict[str, Any] = {"merge_strategy": "join", "join_on": "n", "sheet_selection": ""}
-    joined = await process(operation="merge", input_files=["env.csv"], **joining)
-    assert joined.outputs["data"]["merged"] == [{"n": 3, "t": "x"}, {"n": 4, "t": None}]
 
 
 SHEETS = "### S\n\n| a |\n| --- |\n| 1 |\n\n### T\n\n| 0 | 1 |\n| --- | --- |\n| 2 | 3 |"

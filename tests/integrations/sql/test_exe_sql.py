@@ -95,16 +95,6 @@ async def test_a_failing_statement_does_not_stop_the_others(shop: DatabaseAccoun
     assert execute(shop, ["SELECT count(*) FROM goods"])[0][0] == 3
 
 
-async def test_the_table_says_that_there_are_more_rows(shop: DatabaseAccount) -> None:
-    result = await run(shop, {"sql": "SELECT id FROM goods ORDER BY id; SELECT 1 AS a", "max_records": 2})
-    assert result.outputs["formalized_content"].split("\n\n")[1:] == [
-        "These are the first 2 rows. There are more.",
-        "|   a |\n|----:|\n|   1 |",
-    ]
-    result = await run(shop, {"sql": "SELECT id FROM goods", "max_records": 3})
-    assert "more" not in result.outputs["formalized_content"]
-
-
 async def test_no_column_is_lost(shop: DatabaseAccount) -> None:
     sql = "SELECT a.id, a.name, b.id, 7 AS id_2, b.name AS NAME FROM goods a JOIN goods b ON b.id = 2 WHERE a.id = 1"
     result = await run(shop, {"sql": sql})

@@ -5,7 +5,7 @@ import pytest
 
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base.errors import WorkLimitError
-from ragflow_lg.integrations.sql.read_only import CHANGES_REFUSED, NotSqlError
+from ragflow_lg.integrations.sql.read_only import NotSqlError
 from ragflow_lg.integrations.sql.statements import clean, read_statements
 from tests.harness.generated_sql import STATEMENTS
 from tests.harness.rows import each_row
@@ -26,11 +26,6 @@ def test_reads_are_allowed(dialect: str, sql: str) -> None:
 @each_row(("dialect", "sql"), WRITES)
 def test_everything_else_is_refused(dialect: str, sql: str) -> None:
     assert all(one["refusal"] for one in read(sql, dialect))
-
-
-@each_row("word", ["insert into t values (1)", "UPDATE t SET a = 1", "Delete from t"])
-def test_changes_are_refused_with_ragflows_text(word: str) -> None:
-    assert read(word)[0]["refusal"] == CHANGES_REFUSED
 
 
 def test_statements_are_split_where_the_dialect_ends_them() -> None:

@@ -97,13 +97,6 @@ async def test_a_nested_agent_has_separate_records() -> None:
     assert [e["path"] for e in run.trace[0]["trace"]] == ["-->Fact_Finder", "-->Fact_Finder", "", ""]
 
 
-async def test_a_failed_model_call_is_recorded() -> None:
-    records, turn = await play_and_record([LOOK, Reply(error="It is down.")], is_shown=False)
-    assert kinds(records) == [*ROUND, "iteration_started", "iteration_failed", "agent_finished"]
-    assert records[-2].details["error"] == "It is down."
-    assert (turn.run.agents.iterations, turn.run.agents.failed_iterations) == (2, 1)
-
-
 async def test_a_rewritten_question_is_a_note() -> None:
     first = await play_agent([Reply("A country.")])
     first.model.replies += [Reply("Vientiane."), Reply("How big is it?"), Reply("Big.")]

@@ -51,14 +51,6 @@ async def test_a_wrong_call_is_explained_to_the_model(text: str, says: str) -> N
     assert says in turn.model.requests[1][1].messages[-1]["content"]
 
 
-async def test_the_last_round_requests_the_answer_only() -> None:
-    turn = await play_agent([LOOK, LOOK, Reply("As far as I know A.")], {**REACT, "max_rounds": 1}, catalog=TOOLS)
-    last = turn.model.requests[-1][1]
-    assert turn.run.answer == "As far as I know A."
-    assert "Exceed max rounds: 1." in last.messages[-1]["content"]
-    assert "look_up_0" not in last.system
-
-
 async def test_the_schema_applies_to_the_final_answer_only_even_for_models_with_schemas() -> None:
     outputs = {"structured": {"type": "object", "properties": {"city": {"type": "string"}}}}
     replies = [LOOK, Reply('{"city": "A"}')]

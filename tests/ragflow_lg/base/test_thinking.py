@@ -89,14 +89,6 @@ def test_closing_tags_withdraw_a_few_times_only() -> None:
     assert "</think>" not in "".join(part.text for part in parts)
 
 
-def test_the_size_of_the_pieces_makes_no_difference() -> None:
-    answer = "<think>a<b</think>c</th<think>d</think>"
-    for size in range(1, len(answer)):
-        parts = split(*(answer[i : i + size] for i in range(0, len(answer), size)))
-        assert "".join(part.source for part in parts) == answer
-        assert [part.mark for part in parts if part.mark] == ["start", "end", "start", "end"]
-
-
 def test_a_reasoning_channel_is_all_thinking() -> None:
     splitter = ThinkingSplitter()
     parts = [

@@ -5,7 +5,7 @@ import pytest
 from ragflow_lg.base.errors import RunCancelled
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.context import RunContext
-from ragflow_lg.component.events import AgentRecord, Delta, EngineEvent, EventSink
+from ragflow_lg.component.events import Delta, EngineEvent, EventSink
 from ragflow_lg.component.turn_context import TurnContext
 from tests.fakes.canvas import canvas, plan_of, text
 from tests.fakes.services import fake_services
@@ -20,13 +20,6 @@ def delta(text_: str = "x") -> Delta:
 def context(sink: EventSink) -> tuple[RunContext, TurnContext]:
     turn = TurnContext(fake_services(), sink)
     return RunContext(PLAN, PLAN.nodes[NodeId("b")], turn, {}), turn
-
-
-def test_the_json_form_of_a_record() -> None:
-    record = AgentRecord(NodeId("a"), "a-->b", 3, "0.1", "thought", 7.5, {"iteration": 1, "text": "Hm."})
-    place = {"component_id": "a", "path": "a-->b", "visit": 3, "caller": "0.1"}
-    about = {"kind": "thought", "created_at": 7.5, "is_replayed": False}
-    assert record.data() == {**place, **about, "iteration": 1, "text": "Hm."}
 
 
 async def test_a_slow_reader_makes_the_writer_wait_and_loses_nothing() -> None:

@@ -1,6 +1,4 @@
-from ragflow_lg.base.values import JsonValue
-from ragflow_lg.component.state import look_up, merge_messages, merge_outputs, merge_turn, output_patch, replace_list
-from ragflow_lg.dsl.variable_references import parse_reference
+from ragflow_lg.component.state import merge_outputs, merge_turn, output_patch
 
 
 def test_a_node_replaces_its_own_entry_and_a_patch_changes_single_outputs() -> None:
@@ -25,34 +23,3 @@ def test_the_latest_error_and_the_latest_last_node_stay() -> None:
     assert record.get("last") == [3, 2, "b"]
     assert record.get("visits") == {"m": 1, "n": 1}
     assert merge_turn(record, {"number": 2}) == {"number": 2}
-
-
-def test_references_are_looked_up() -> None:
-    outputs = {"n": {"k": '{"a": [5]}', "none": None}}
-    globals_: dict[str, JsonValue] = {"sys.files": ["f"], "env.a.b": 1, "env.a": {"b": 2, "c": 3}}
-
-    def value(text: str) -> object:
-        reference = parse_reference(text)
-        assert reference is not None
-        return look_up(reference, globals_, outputs)
-
-    assert [value(name) for name in ("n@k.a.0", "n@none", "n@missing", "x@y", "n@missing.deep")] == [
-        5,
-        None,
-        "",
-        "",
-        None,
-    ]
-    missing = parse_reference("n@missing")
-    assert missing is not None
-    assert look_up(missing, globals_, outputs, {"missing"}) is None
-    assert value("env.b." + "a." * 200_000 + "a") == ""
-    assert (value("sys.files.0"), value("env.a.b"), value("env.a.c"), value("env.nope")) == ("f", 1, 3, "")
-
-
-def test_a_message_with_an_existing_id_is_replaced_in_place() -> None:
-    first = merge_messages(None, [{"id": "1", "content": "a"}, {"id": "2", "content": "b"}])
-    merged = merge_messages(first, [{"id": "1", "content": "c"}, {"content": "d"}, {"content": "e"}])
-    assert [message["content"] for message in merged] == ["c", "b", "d", "e"]
-    assert first[0]["content"] == "a"
-    assert merge_messages(merged, replace_list([])) == []

@@ -3,13 +3,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from ragflow_lg.base.errors import ServiceError, SettingsError
-from ragflow_lg.component.service_client import open_service
-from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.component.spec import ComponentParams, ToolResult
 from ragflow_lg.component.tool import QueryText, tool
-from ragflow_lg.services.tool_policies import ToolSettings
 from tests.fakes.run import run_component
-from tests.fakes.services import fake_services
 from tests.harness.rows import each_row
 
 
@@ -59,11 +56,6 @@ async def test_a_tool_is_not_called_without_a_query(query: Any) -> None:
     assert "tone" not in result.outputs
 
 
-async def test_arguments_that_do_not_fit_are_an_error_of_the_node() -> None:
-    result = await run_component(echo, {"query": "x", "numbers": "many"})
-    assert "numbers:" in str(result.error)
-
-
 async def test_the_needed_argument_and_the_blank_result_can_be_chosen() -> None:
     class Pages(BaseModel):
         pages: list[str] = Field(default_factory=list[str])
@@ -84,21 +76,6 @@ async def test_the_needed_argument_and_the_blank_result_can_be_chosen() -> None:
     for pages in ([], [" "], None):
         assert (await run_component(reader, {"pages": pages})).outputs["json"] == []
     assert (await run_component(reader, {"pages": ["x"]})).error == "called"
-
-
-def test_the_key_of_the_canvas_takes_precedence_over_the_settings() -> None:
-    class Context:
-        services = fake_services(tools=ToolSettings({}, {"acme": " set "}))
-
-        class node:
-            spec = echo
-
-    context: Any = Context()
-    acme, other = (ToolService("Acme", name, "http://a", "required") for name in ("acme", "other"))
-    given = (" own ", "", None, "xxx")
-    assert [open_service(context, acme, key).secret for key in given] == ["own", "set", "set", "set"]
-    with pytest.raises(SettingsError, match=r"^Echo has no API key: .* \[tools.other\] api_key in the settings"):
-        open_service(context, other)
 
 
 def test_a_once_only_tool_is_not_retried_by_its_node() -> None:

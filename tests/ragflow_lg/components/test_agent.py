@@ -1,7 +1,5 @@
 from typing import Any
 
-from langgraph.checkpoint.memory import InMemorySaver
-
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.services.chat import ChatRequest, Usage
 from ragflow_lg.services.references import build_chunks, citation_number
@@ -31,11 +29,6 @@ async def test_thinking_without_an_opening_tag_beside_a_call_is_not_part_of_the_
     assert turn.run.answer == "Well. Vientiane."
 
 
-async def test_without_tools_it_is_a_model_call() -> None:
-    turn = await play_agent([Reply("hi")], {"tools": []})
-    assert (turn.run.answer, turn.model.requests[0][1].tools) == ("hi", ())
-
-
 async def test_an_agent_can_be_a_tool() -> None:
     finder: dict[str, Any] = {
         "component_name": "Agent",
@@ -50,18 +43,6 @@ async def test_an_agent_can_be_a_tool() -> None:
     assert inner.messages[0]["content"] == "\nREASONING:\nwhy\n\nCONTEXT:\nLaos\n\nQUERY:\nFind it\n"
     assert turn.model.requests[0][1].tools[0].description == "Finds facts."
     assert turn.state["turn"]["references"]["chunks"]
-
-
-async def test_a_longer_conversation_is_condensed_into_one_question() -> None:
-    saver = InMemorySaver()
-    turn = await play_agent([Reply("A country.")], saver=saver, query="Tell me about Laos")
-    turn.model.replies += [Reply("Vientiane."), Reply("How big is Vientiane?"), Reply("Big.")]
-    for query in ("And its capital?", "How big is it?"):
-        async for _ in turn.runner.start("s", {"query": query}):
-            pass
-    request = turn.model.requests[-1][1]
-    assert request.messages[-1]["content"] == "How big is Vientiane?"
-    assert turn.model.requests[-2][1].tools == ()
 
 
 async def test_an_empty_question_of_a_longer_conversation_changes_nothing() -> None:
@@ -165,17 +146,6 @@ async def test_use_tools_lists_the_calls_of_all_attempts() -> None:
     assert turn.outputs["structured"] == {"city": "Vientiane"}
     (call,) = turn.outputs["use_tools"]
     assert (call["name"], call["arguments"]) == ("wikipedia_search_0", {"query": "Laos"})
-
-
-async def test_required_evidence_is_requested_once_more() -> None:
-    look, good = LOOK_UP, Reply(f"Vientiane [ID:{NUMBER}].")
-    params = {"tools": [LOOKUP], "requires_evidence": True}
-    turn = await play_agent([look, Reply("Vientiane [ID:1000]."), good], params, catalog=TOOLS)
-    assert (turn.run.answer, turn.model.replies) == (good.text, [])
-    assert "does not cite any source" in turn.model.requests[-1][1].messages[-1]["content"]
-    turn = await play_agent([look, Reply("Vientiane."), Reply("Still.")], params, catalog=TOOLS)
-    assert "requires evidence" in (turn.run.error or "")
-    assert turn.outputs["use_tools"][0]["name"] == "look_up_0"
 
 
 async def test_a_retry_after_a_rejected_answer_asks_again_without_repeating_tool_calls() -> None:

@@ -1,7 +1,5 @@
 from typing import Any
 
-import pytest
-
 from ragflow_lg.components.begin import begin
 from tests.fakes.run import bind, run_component
 from tests.harness.rows import each_row
@@ -26,26 +24,6 @@ async def test_submitted_fields_become_outputs(submitted: dict[str, Any], expect
     result = await run_component(begin, FORM, request={"inputs": submitted})
     assert result.outputs == expected
     assert result.inputs == {**dict.fromkeys(FORM["inputs"]), **expected}
-
-
-@pytest.mark.parametrize(
-    ("form", "query", "expected"),
-    [
-        ({"city": {"type": "line"}}, "Rome", {"city": "Rome"}),
-        ({"a": {}, "b": {}}, "Rome", {}),
-        ({"a": {}, "b": {}}, {"a": 1, "c": 2}, {"a": 1}),
-        ({}, "Rome", {}),
-    ],
-)
-async def test_the_query_fills_the_form(form: dict[str, Any], query: Any, expected: dict[str, Any]) -> None:
-    assert (await run_component(begin, {"inputs": form}, request={"query": query})).outputs == expected
-
-
-async def test_the_payload_of_a_webhook_becomes_outputs() -> None:
-    payload = {"body": {"event": "push"}, "headers": {"h": "1"}, "input": {"method": "POST"}}
-    result = await run_component(begin, {"mode": "webhook"}, request={"payload": payload})
-    assert result.outputs == {"body": {"event": "push"}, "headers": {"h": "1"}}
-    assert result.inputs == {"request": {"method": "POST"}}
 
 
 def test_a_webhook_without_a_secret_is_reported() -> None:

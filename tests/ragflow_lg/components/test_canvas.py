@@ -17,15 +17,6 @@ async def test_a_node_runs_with_the_arguments_of_the_outer_canvas() -> None:
     assert answer == 'so q! {"content": "so q!", "downloads": []}'
 
 
-async def test_every_round_of_an_iteration_runs_it_again() -> None:
-    from tests.fakes.regions import iteration, out
-
-    body = {"c": node("Canvas", {"canvas": "shout", "arguments": {"query": "{item}"}})}
-    components = {**iteration(body, {"all": "c@content"}, max_concurrency=2), **out("{it@all}")}
-    answer = await answer_of(components, inputs=["a", "b"], deployment=Canvases({"shout": SHOUT}))
-    assert answer == ["a!", "b!"]
-
-
 @pytest.mark.parametrize("params", [{}, {"canvas": "a", "path": "b.json"}])
 def test_exactly_one_of_canvas_and_path_is_required(params: dict[str, str]) -> None:
     findings = list(component.lint(component.params.model_validate(params)))

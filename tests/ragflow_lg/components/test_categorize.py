@@ -131,14 +131,6 @@ def test_examples_are_read_in_every_form(examples: Any, expected: list[str]) -> 
     assert params.category_description["a"].to == ["x"]
 
 
-def test_the_items_of_a_graph_are_categories() -> None:
-    first = {"name": "a", "description": "d", "examples": [{"value": "e"}], "uuid": "u", "to": ["x"]}
-    params = bind(categorize, {"items": [first, {"name": "b", "to": "y"}, "odd"], "query": ""})
-    found = [(name, c.description, c.examples, c.to) for name, c in params.category_description.items()]
-    assert found == [("a", "d", ["e"], ["x"]), ("b", "", [], ["y"])]
-    assert params.query.text == "sys.query"
-
-
 @each_row(
     "params",
     [

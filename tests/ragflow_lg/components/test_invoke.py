@@ -46,11 +46,6 @@ async def test_outputs_are_text_status_and_headers(status: int) -> None:
     assert result.outputs == {"result": "body", "status_code": status, "headers": {"content-type": "text/plain"}}
 
 
-@each_row("method", ["get", "GET", "Post", "put", "delete", "patch", " head "])
-async def test_methods_are_case_insensitive(method: str) -> None:
-    assert (await send({"method": method})).method == method.strip().upper()
-
-
 @each_row(
     ("url", "expected"),
     [

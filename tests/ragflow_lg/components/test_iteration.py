@@ -55,14 +55,6 @@ async def test_waves_are_continued_where_they_were_interrupted(monkeypatch: pyte
     assert events.count("-row") == 8
 
 
-async def test_its_item_starts_every_round_and_once_more_at_the_end() -> None:
-    components = {**iteration({"row": text()}, {"r": "row@result"}), **out("{ii@item}{ii@index}{ii@result}")}
-    answer, events = await play_run(runner_of(components).start("s", {"inputs": {"items": {"value": ["a", "b"]}}}))
-    assert answer == "b1b"
-    round_ = ["+ii", "-ii", "+row", "-row"]
-    assert events[2:-2] == ["+it", *round_, *round_, "+ii", "-ii", "-it"]
-
-
 async def test_an_exit_only_ends_the_round() -> None:
     body = {"row": text(["bye"], "{ii@item}"), "bye": node("ExitLoop")}
     assert await answer_of({**iteration(body, {"r": "row@result"}), **out("{it@r}")}, inputs=["a", "b"]) == ["a", "b"]
@@ -104,24 +96,6 @@ async def test_a_node_that_a_round_skips_yields_null() -> None:
     assert items == {"y": ["Ya", None, "Yb"], "n": [None, "N", None]}
 
 
-@pytest.mark.parametrize("at_once", [0, 2])
-async def test_branches_of_different_length_all_end_before_the_next_round(at_once: int) -> None:
-    body = {
-        "a": text(["b", "c"], "{ii@item}"),
-        "b": text(["d"], "{a@result}b"),
-        "c": text(["c2"], "{a@result}c"),
-        "c2": text(["d"], "{c@result}c"),
-        "d": text(["e", "f"], "{b@result}{c2@result}"),
-        "e": text([], "{d@result}e"),
-        "f": text(["g"], "{d@result}f"),
-        "g": text([], "{f@result}g"),
-    }
-    outputs = {"e": "e@result", "g": "g@result"}
-    components = {**iteration(body, outputs, max_concurrency=at_once), **out('{"e": {it@e}, "g": {it@g}}')}
-    items = await answer_of(components, inputs=["1", "2"])
-    assert items == {"e": ["1b1cce", "2b2cce"], "g": ["1b1ccfg", "2b2ccfg"]}
-
-
 async def test_a_body_that_changes_the_list_does_not_change_the_rounds() -> None:
     body = {"grow": assign("env.l", "ii@item", "append"), "row": text(script="{ii@item}")}
     body["grow"]["downstream"] = ["row"]
@@ -149,25 +123,6 @@ async def test_an_iteration_without_an_item_node_starts_at_its_first_nodes() -> 
     del components["ii"]
     components["b"] = text(["j"], "{index}", parent_id="it")
     assert await answer_of(components, inputs=["x", "y"]) == ["x0", "y1"]
-
-
-async def test_every_entry_of_nested_iterations_starts_fresh() -> None:
-    components: dict[str, Any] = {}
-    parent: dict[str, Any] = {}
-    for depth in range(4):
-        ref = "begin@items" if depth == 0 else f"i{depth - 1}@item"
-        inner = f"it{depth + 1}@rows" if depth < 3 else "leaf@result"
-        outputs = {"rows": {"ref": inner, "type": "Array"}}
-        components[f"it{depth}"] = node(
-            "Iteration", {"items_ref": ref, "outputs": outputs}, ["out"] if not depth else [], **parent
-        )
-        target = f"it{depth + 1}" if depth < 3 else "leaf"
-        components[f"i{depth}"] = node("IterationItem", {}, [target], parent_id=f"it{depth}")
-        parent = {"parent_id": f"it{depth}"}
-    components["leaf"] = text(script="<{i3@item}>", **parent)
-    components |= out("{it0@rows}")
-    items = [[[["a", "b"], ["c"]], []], [[["d"]]]]
-    assert await answer_of(components, inputs=items) == [[[["<a>", "<b>"], ["<c>"]], []], [[["<d>"]]]]
 
 
 async def test_a_failing_body_stops_the_turn_unless_it_has_a_default() -> None:

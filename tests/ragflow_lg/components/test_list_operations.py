@@ -49,20 +49,6 @@ async def test_a_reference_for_n_that_is_no_number_is_an_error() -> None:
     assert result.error == "n should be a number, but env.n is 'two'."
 
 
-@each_row(("operation", "n"), [("nth", 0), ("nth", 4), ("nth", -4), ("head", 0), ("head", 4), ("tail", 4)])
-async def test_strict_rejects_an_index_outside_the_list(operation: str, n: int) -> None:
-    assert await operate([1, 2, 3], operation, n=n, strict="Yes") == f"n is {n}, but the list has 3 items."
-    assert await operate([1, 2, 3], operation, n=3, strict=True) != []
-
-
-async def test_first_and_last_are_outputs() -> None:
-    params = {"query": "{env.v}", "operations": "head", "n": 2}
-    some = await run_component(list_operations, params, globals={"env.v": [1, 2, 3]})
-    assert some.outputs == {"result": [1, 2], "first": 1, "last": 2}
-    none = await run_component(list_operations, params, globals={"env.v": []})
-    assert none.outputs == {"result": [], "first": None, "last": None}
-
-
 EQUAL = [{"a": 1, "i": 0}, {"a": 1, "i": 1}]
 
 
@@ -151,14 +137,3 @@ def test_invalid_params_are_reported_with_their_location(params: dict[str, Any],
     with pytest.raises(ValidationError) as caught:
         bind(list_operations, params)
     assert caught.value.errors()[0]["loc"] == place
-
-
-@each_row(
-    "unread",
-    [{"sort_method": "up"}, {"sort_method": 1}, {"sort_by": 7}, {"filter": None}, {"filter": {"operator": "?"}}],
-)
-async def test_only_what_the_operation_reads_has_to_be_valid(unread: dict[str, Any]) -> None:
-    assert await operate([2, 1], "head", n=1, **unread) == [2]
-    reader = "filter" if "filter" in unread else "sort"
-    with pytest.raises(ValidationError):
-        bind(list_operations, {"query": "env.v", "operations": reader, **unread})

@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.values import MAX_TEXT_CHARS
 from ragflow_lg.component.events import AnswerDiscarded, Delta, NodeFinished
 from ragflow_lg.components.llm import llm
 from ragflow_lg.models.structured_answer import append_schema
-from ragflow_lg.services.chat import ChatModel, ChatRequest
+from ragflow_lg.services.chat import ChatRequest
 from tests.fakes.prompts import GUIDELINES
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
@@ -203,18 +202,6 @@ def test_an_invalid_schema_is_a_warning() -> None:
 def test_invalid_params_are_rejected(params: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         bind(llm, params)
-
-
-class NoModels:
-    """Has no model."""
-
-    def model(self, llm_id: str) -> ChatModel:
-        raise SettingsError(f"no model {llm_id!r}")
-
-
-async def test_a_missing_model_is_the_error_of_the_node() -> None:
-    result = await run_component(llm, {"llm_id": "m@P"}, services=fake_services(models=NoModels()))
-    assert result.error == "no model 'm@P'"
 
 
 FOUND = {"chunks": {"61": {"id": "c", "content": "Rice needs water."}}, "doc_aggs": {}}

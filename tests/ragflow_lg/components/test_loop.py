@@ -4,7 +4,7 @@ import pytest
 
 from ragflow_lg.runs.wire.wire_events import WireNodeFinished
 from tests.fakes.canvas import canvas, diagnostics_of, switch
-from tests.fakes.regions import answer_of, assign, form, loop, node, out, play_run, runner_of, text
+from tests.fakes.regions import answer_of, assign, loop, node, out, play_run, runner_of, text
 from tests.harness.rows import each_row
 
 COUNT = {"inc": assign("lp@n", "", "+=")}
@@ -43,11 +43,6 @@ async def test_conditions_are_tested_before_each_round(
 async def test_many_rounds_hit_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("langgraph._internal._config.DEFAULT_RECURSION_LIMIT", 50)  # LangGraph's own is 10,007
     assert await answer_of(counting(count=200)) == 200
-
-
-async def test_its_item_starts_every_round_and_once_more_at_the_end() -> None:
-    _, events = await play_run(runner_of({**loop({"x": text()}, count=1), **out("x")}).start("s", {"query": "q"}))
-    assert events[2:-2] == ["+lp", "+li", "-li", "+x", "-x", "+li", "-li", "-lp"]
 
 
 async def test_an_exit_leaves_the_loop_and_stops_other_branches_of_the_round() -> None:
@@ -121,35 +116,6 @@ async def test_a_jump_out_of_the_body_leaves_the_loop_and_skips_its_successors()
     answer, events = await play_run(runner_of(components).start("s", {"query": "q"}))
     assert answer == "rescued "
     assert events[-4:] == ["-bad", "-lp", "+rescue", "-rescue"]
-
-
-async def test_a_pause_in_a_loop_in_an_iteration_preserves_every_counter() -> None:
-    body = {
-        "ask": form("w", tips="{ii@item}{lp@seen}", downstream=["set"]),
-        "set": text(["keep"], "{lp@seen}{ask@w}"),
-        "keep": assign("lp@seen", "set@result"),
-    }
-    gathered = {"r": {"ref": "lp@seen", "type": "x"}}
-    components: dict[str, Any] = {
-        "it": node("Iteration", {"items_ref": "begin@items", "outputs": gathered}, ["out"]),
-        "ii": node("IterationItem", {}, ["lp"], parent_id="it"),
-        **loop(body, count=2, variables={"seen": ""}),
-        **out("{it@r}"),
-    }
-    components["lp"] |= {"parent_id": "it", "downstream": []}
-    play = runner_of(components)
-    run = play.start("s", {"inputs": {"items": {"value": ["x", "y"]}}})
-    tips: list[str] = []
-    for word in ("a", "b", "c", "d"):
-        await play_run(run)
-        assert run.status == "waiting"
-        (pause,) = await play.pauses("s")
-        tips.append(pause.tips)
-        run = play.start("s", {"query": "", "inputs": {"w": {"value": word}}})
-    answer, events = await play_run(run)
-    assert tips == ["x", "xa", "y", "yc"]
-    assert answer == '["ab", "cd"]'
-    assert events[0] == "+ask"
 
 
 INCOMPLETE = {"variable": "n", "input_mode": "variable", "type": "number", "value": "x"}

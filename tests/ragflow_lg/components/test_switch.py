@@ -59,13 +59,6 @@ async def test_a_literal_may_contain_references() -> None:
     assert await targets_of(case(("a@items", "=", [1, 2]))) == ["yes"]
 
 
-async def test_values_read_are_recorded_as_inputs() -> None:
-    params = {"conditions": [case(("a@x", "=", "{env.n}"))], "end_cpn_ids": "no"}
-    result = await run_component(switch, params, outputs={"a": {"x": 5}}, globals={"env.n": 5})
-    assert result.inputs == {"a@x": 5, "env.n": 5}
-    assert result.outputs == {"_next": ["yes"], "next": [""]}
-
-
 async def test_an_unknown_component_is_an_error() -> None:
     result = await run_component(switch, {"conditions": [case(("ghost@x", "=", "1"))], "end_cpn_ids": ["no"]})
     assert result.error == "Can't find variable: 'ghost@x'"

@@ -15,18 +15,6 @@ SIZE_FORM = form(size={"name": "Size", "type": "integer"}, note={"type": "line",
 SIZED = {"ask": SIZE_FORM, **out("{ask@size}{ask@note}")}
 
 
-async def test_it_pauses_and_returns_the_answer() -> None:
-    play = runner_of(ONE)
-    _, events = await play_run(play.start("s", {"query": "a shirt"}))
-    assert events == ["+begin", "-begin", "?colour"]
-    (pause,) = await play.pauses("s")
-    assert (pause.node, pause.tips) == ("ask", "For a shirt")
-    answer, events = await play_run(play.resume("s", {"colour": "red"}))
-    assert answer == "red/For a shirt/a shirt"
-    assert events == ["+ask", "-ask", "+out", "-out"]
-    assert await play.pauses("s") == []
-
-
 async def test_a_form_with_values_that_cannot_be_stored_is_shown() -> None:
     fields = form(odd={"type": "line", "most": 2**80, "placeholder": "\ud800"}, downstream=["out"])
     play = runner_of({"ask": fields, **out("{ask@odd}")})
@@ -82,22 +70,6 @@ async def test_unexpected_answers_are_a_conflict() -> None:
         await play_run(play.resume("s", {"colour": "red"}))
     with pytest.raises(ConflictError, match="no unfinished turn"):
         await play_run(play.continue_("s"))
-
-
-async def test_several_forms_can_be_answered_together_one_by_one_and_by_id() -> None:
-    forms = {"l": form("left", downstream=["out"]), "r": form("right", downstream=["out"])}
-    play = runner_of({**forms, **out("{l@left}+{r@right}")}, first=["l", "r"])
-    for session in ("together", "apart", "ids"):
-        _, events = await play_run(play.start(session, {"query": "q"}))
-        assert events[-1] == "?left,right"
-    assert (await play_run(play.resume("together", {"left": "L", "right": "R"})))[0] == "L+R"
-    answer, events = await play_run(play.resume("apart", {"right": "R"}))
-    assert (answer, events) == ("", ["+r", "-r", "?left"])
-    assert (await play_run(play.resume("apart", {"left": "L"})))[0] == "L+R"
-    by_node = {pause.node: pause.id for pause in await play.pauses("ids")}
-    assert (await play_run(play.resume("ids", {by_node["l"]: {"left": "L"}})))[1] == ["+l", "-l", "?right"]
-    assert [pause.id for pause in await play.pauses("ids")] == [by_node["r"]]
-    assert (await play_run(play.resume("ids", {by_node["r"]: {"right": "R"}})))[0] == "L+R"
 
 
 async def test_clients_see_the_default_of_a_field() -> None:

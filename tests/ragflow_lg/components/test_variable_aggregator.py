@@ -34,16 +34,6 @@ async def test_the_first_value_is_chosen(references: list[Any], expected: dict[s
     assert (result.error, result.outputs) == (None, expected)
 
 
-async def test_each_group_is_an_output() -> None:
-    params = {"groups": [group("env.x", name="one"), group("a@zero", name="two"), group("a@null", name="none")]}
-    result = await run_component(variable_aggregator, params, outputs=OUTPUTS, globals={"env.x": "X"})
-    assert result.outputs == {"one": "X", "two": 0}
-    expected = {"one.variables": "env.x", "two.variables": "a@zero", "none.variables": "a@null"}
-    assert result.inputs == {name: [{"value": reference}] for name, reference in expected.items()}
-    names = variable_aggregator.output_names(bind(variable_aggregator, params))
-    assert list(names or ()) == ["one", "two", "none"]
-
-
 @each_row(
     ("groups", "place"),
     [

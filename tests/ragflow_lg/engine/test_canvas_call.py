@@ -169,12 +169,3 @@ async def test_the_tool_policies_apply_to_the_canvas() -> None:
     look = tool_calls(("wikipedia_search_0", {"query": "x"}))
     turn = await call_canvas(inner, None, look, Reply("ok"), policies=ToolPolicies(ToolPermits(("canvas:c",))))
     assert turn.http.requests == []
-
-
-async def test_a_canvas_can_call_a_canvas() -> None:
-    one = {
-        "a": node("Canvas", {"canvas": "two", "arguments": {"query": "{sys.query}!"}}, ["m"]),
-        "m": node("Message", {"content": "<{a@content}>"}),
-    }
-    two = canvas({"m": node("Message", {"content": "[{sys.query}]"})})
-    assert (await call_canvas(one, canvases={"two": two})).tool_results == ["<[q!]>"]

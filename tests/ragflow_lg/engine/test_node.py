@@ -15,7 +15,6 @@ from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.node import visit
 from ragflow_lg.engine.node_program import NodeProgram
 from tests.fakes.services import fake_services
-from tests.harness.rows import each_row
 
 NO_POLICY = ExceptionPolicy()
 Body = Callable[[RunContext], Awaitable[dict[str, Any]]]
@@ -57,27 +56,6 @@ async def fail(ctx: RunContext) -> dict[str, Any]:
 
 async def succeed(ctx: RunContext) -> dict[str, Any]:
     return {"y": (1, 2)}
-
-
-@each_row(
-    ("method", "default", "goto", "targets", "outputs", "fallback"),
-    [
-        ("", None, (), [], {"x": None, "_ERROR": "boom"}, ""),
-        ("comment", "DEF", (), ["to_next"], {"x": None, "result": "DEF"}, ""),
-        ("comment", "", ("h",), ["to_h"], {"x": None, "_ERROR": "boom"}, ""),
-        ("goto", None, ("h",), ["to_h"], {"x": None, "_ERROR": "boom"}, ""),
-        ("goto", "DEF", ("h",), ["to_h"], {"x": None, "_ERROR": "boom"}, ""),
-        ("goto", "DEF", (), ["to_next"], {"x": None, "_ERROR": "boom"}, "DEF"),
-        ("goto", None, (), [], {"x": None, "_ERROR": "boom"}, ""),
-    ],
-)
-async def test_the_exception_policy_decides_targets_outputs_and_fallback(
-    method: str, default: Any, goto: tuple[str, ...], targets: list[str], outputs: dict[str, Any], fallback: str
-) -> None:
-    policy = ExceptionPolicy(method, default, tuple(map(NodeId, goto)))
-    update, next_nodes, finished = await play(program(fail, policy=policy))
-    assert (next_nodes, update["outputs"]["n"], finished.fallback) == (targets, outputs, fallback)
-    assert ("turn" in update) == (not targets)
 
 
 async def test_a_retry_waits_as_long_as_a_busy_service_asks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,56 +48,6 @@ async def test_a_node_that_succeeds_with_an_empty_error_is_collected() -> None:
     assert await answer_of(components, inputs=["a", "b"], services=services) == ["v", "v"]
 
 
-def with_branch(read: str = "ii@item") -> dict[str, Any]:
-    """Return a body in which ``a`` runs for items with a text, and the last node for all."""
-    return {"s": switch(["a"], ["t"], reference=read), "a": text(["t"], "<{ii@item}>"), "t": text((), "[{a@result}]")}
-
-
-@pytest.mark.parametrize("concurrency", [0, 3])
-async def test_a_node_that_has_not_run_for_an_item_has_no_value(concurrency: int) -> None:
-    region = iteration(with_branch(), {"r": "t@result", "a": "a@result"}, max_concurrency=concurrency)
-    answer = await answer_of({**region, **out("{it@r} {it@a} {t@result}")}, inputs=["x", "", "y", ""])
-    assert answer == '["[<x>]", "[]", "[<y>]", "[]"] ["<x>", null, "<y>", null] []'
-
-
-async def test_a_loop_keeps_the_value_of_an_earlier_round() -> None:
-    body = {
-        "s": switch(["a"], ["t"], "empty", "lp@s"),
-        "a": text(["t"], "first"),
-        "t": text(["k"], "{lp@s}[{a@result}]"),
-        "k": assign("lp@s", "t@result"),
-    }
-    assert await answer_of({**loop(body, count=3, variables={"s": ""}), **out("{lp@s}")}) == "[first][first][first]"
-
-
-async def test_a_further_entry_begins_without_the_values_of_an_earlier_one() -> None:
-    """The Loop enters the Iteration again, first with other items and then without any."""
-    row = {"variable": "l", "input_mode": "variable", "type": "array", "value": "begin@items"}
-    inner = {
-        "lp": node("Loop", {"loop_variables": [row], "maximum_loop_count": 3}, ["out"]),
-        "li": node("LoopItem", {}, ["it"], parent_id="lp"),
-        **iteration(with_branch(), {"r": "t@result"}, items="lp@l"),
-        "show": node("Message", {"content": ["{it@r}{a@result}{t@result}; "]}, ["cut"], parent_id="lp"),
-        "cut": {**assign("lp@l", "", "remove_first"), "parent_id": "lp"},
-    }
-    inner["it"] |= {"parent_id": "lp", "downstream": ["show"]}
-    answer = await answer_of({**inner, **out(".")}, inputs=["x", ""], first=["lp"])
-    assert answer == '["[<x>]", "[]"][]; ["[]"][]; []; .'
-
-
-async def test_an_assigned_value_belongs_to_its_item() -> None:
-    body = {
-        "s": switch(["k"], ["u"], reference="ii@item"),
-        "k": assign("a@result", "ii@item", downstream=["u"]),
-        "u": text(["never"], "{a@result}"),
-        "never": switch(["a"], ["e"], reference="sys.user_id"),
-        "a": text(),
-        "e": text(),
-    }
-    region = iteration(body, {"a": "a@result", "u": "u@result"})
-    assert await answer_of({**region, **out("{it@a} {it@u}")}, inputs=["x", ""]) == '["x", null] ["x", ""]'
-
-
 @pytest.mark.parametrize("concurrency", [0, 3])
 async def test_what_was_shown_of_an_answer_belongs_to_its_item(concurrency: int) -> None:
     """The model shows a part and fails; then its default value replaces the rest."""

@@ -14,7 +14,6 @@ from ragflow_lg.models.prompts import (
     describe_left_out,
     extract_sections,
     fit_context,
-    join_prompts,
     read_history,
 )
 from tests.fakes.canvas import canvas, plan_of, text
@@ -54,13 +53,6 @@ def assistant(text: str) -> dict[str, str]:
 )
 def test_the_window_counts_pairs(window: int, expected: list[dict[str, str]]) -> None:
     assert read_history(HISTORY, window) == expected
-
-
-def test_prompts_follow_the_history() -> None:
-    assert join_prompts([user("a"), assistant("b")], [user("c")]) == [user("a"), assistant("b"), user("c")]
-    begun = [assistant("x"), user("c")]
-    assert join_prompts([user("a"), assistant("b")], begun) == [user("a"), *begun]
-    assert join_prompts([], [user("c")]) == [user("c")]
 
 
 def test_values_are_rendered_without_their_images_and_nulls() -> None:

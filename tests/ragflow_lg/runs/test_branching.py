@@ -154,28 +154,6 @@ async def test_a_fork_of_a_region_that_waits_also_waits(reopen: OpenStore) -> No
         assert answer == "3"
 
 
-async def test_a_rerun_from_a_form_waits_for_it_again(reopen: OpenStore) -> None:
-    async with reopen() as store:
-        runner = runner_of(ASK, store=store)
-        await play_run(runner.start("s", {"query": "q"}))
-        await play_run(runner.resume("s", {"w": "first"}))
-        assert await play_run(await runner.rerun("s", "again", "ask")) == ("", ["?w"])
-        assert (await play_run(runner.resume("again", {"w": "second"})))[0] == "q:second"
-
-
-async def test_a_rerun_from_the_entry_node_can_change_the_request() -> None:
-    runner = runner_of(
-        out("{sys.query}|{sys.user_id}|{env.add}|{sys.conversation_turns}"), variables=ADD, saver=InMemorySaver()
-    )
-    assert (await play_run(runner.start("s", {"query": "q", "user_id": "u"})))[0] == "q|u|a|1"
-    for changes, answer in (
-        ({"sys.query": "other", "env.add": "b"}, "other|u|b|1"),
-        ({"sys.user_id": "ann"}, "q|ann|a|1"),
-    ):
-        run = await runner.rerun("s", answer, "begin", changes=changes)
-        assert (await play_run(run))[0] == answer
-
-
 async def test_only_the_last_turn_can_be_rerun() -> None:
     components = {"if": switch(["out"], ["lp"], reference="sys.user_id"), **LOOP}
     runner = runner_of(components, first=["if"], variables=ADD, saver=InMemorySaver())

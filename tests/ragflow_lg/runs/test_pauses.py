@@ -126,14 +126,3 @@ async def test_a_form_of_a_region_remains_open_if_only_another_one_is_answered()
     await play_run(runner.start("s", {"query": "q", "inputs": {"x": "1"}}))
     assert [pause.node for pause in await runner.pauses("s")] == ["b"]
     assert "12" in (await play_run(runner.start("s", {"query": "q", "inputs": {"y": "2"}})))[0]
-
-
-def test_unchecked_forms_accept_any_values_and_none() -> None:
-    shoes = [Pause(SHOES, "Form:Shoes", "", {"size": SIZE}, is_checked=False)]
-    assert match({"size": "big"}, pauses=shoes) == {SHOES: {"size": "big"}}
-    assert match({}, is_strict=False, pauses=shoes, query="5") == {SHOES: {}}
-    with pytest.raises(AnswerError, match="No open form has a field 'colr'"):
-        match({"colr": "red"}, pauses=shoes)
-    with pytest.raises(AnswerError) as error:
-        match({"size": "big", "colour": "red"}, pauses=[OPEN[0], *shoes])
-    assert list(error.value.problems) == ["Form:Shirt@size"]

@@ -46,20 +46,6 @@ def test_entries_of_one_component_share_a_block() -> None:
     ]
 
 
-def test_only_calls_that_reached_a_tool_have_an_entry() -> None:
-    log = TraceLog(PLAN)
-    kinds: tuple[AgentRecordKind, ...] = ("iteration_started", "tool_started", "thought", "agent_finished")
-    for kind in kinds:
-        assert not log.add(record(kind))
-    assert not log.add(record("tool_failed", error="no such tool", was_called=False, **CALL))
-    assert log.blocks == []
-    files = [{"name": "a.png"}]  # are listed unless the result names them
-    log.add(record("tool_finished", result="clicked", files=files, **CALL))
-    log.add(record("tool_finished", result={"_ARTIFACTS": files}, files=files, **CALL))
-    (block,) = log.blocks
-    assert block["trace"] == [entry(result="clicked", files=files), entry(result={"_ARTIFACTS": files})]
-
-
 def test_the_oldest_entries_are_dropped() -> None:
     log = TraceLog(PLAN)
     for number in range(MAX_ENTRIES + 5):

@@ -26,11 +26,6 @@ def test_empty_results_and_inline_images_are_dropped() -> None:
     assert build_chunks([("", "", "x" * 20_000, 1)])[0]["content"] == "x" * 10_000
 
 
-def test_the_chunk_that_exceeds_the_budget_is_the_last() -> None:
-    chunks = [{"chunk_id": str(n), "content": "abcd" * 100} for n in range(3)]
-    assert knowledge_text(chunks, 200).count("ID: ") == 2
-
-
 def test_of_two_chunks_with_one_number_the_first_stays() -> None:
     one, other = {"id": "1", "content": "first", "document_name": "D"}, {"id": "1", "content": "second"}
     references = add_chunks({}, [one])
