@@ -3,11 +3,12 @@
 import json
 import re
 
-from deploy.fetch_page_libraries import LIBRARIES
 from tests.architecture.sources import ROOT
 
 FOLDER = ROOT / ".ci" / "page_tools"
 PINNED = json.loads((FOLDER / "package.json").read_text("utf-8"))["devDependencies"]
+SCRIPT = (ROOT / "deploy" / "fetch_page_libraries.sh").read_text("utf-8")
+LIBRARIES = dict(re.findall(r"^fetch (\w+) (\S+) ", SCRIPT, re.MULTILINE))
 LOCK = json.loads((FOLDER / "package-lock.json").read_text("utf-8"))
 
 
@@ -20,9 +21,9 @@ def test_the_tools_are_pinned_by_hash_and_name_no_registry() -> None:
 
 
 def test_the_types_are_those_of_the_libraries() -> None:
-    packages = dict(library.package.rsplit("@", 1) for library in LIBRARIES)
+    packages = dict(package.rsplit("@", 1) for package in LIBRARIES.values())
     assert {name: PINNED[name] for name in packages} == packages
-    assert {file.name for file in (FOLDER / "vendor").iterdir()} == {f"{library.name}.d.ts" for library in LIBRARIES}
+    assert {file.name for file in (FOLDER / "vendor").iterdir()} == {f"{name}.d.ts" for name in LIBRARIES}
 
 
 def test_every_text_of_the_page_has_a_name_of_its_own() -> None:

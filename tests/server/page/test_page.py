@@ -6,8 +6,6 @@ from pathlib import Path
 
 from playwright.async_api import Browser, expect
 
-from deploy.fetch_page_libraries import FOLDER as VENDORED
-from deploy.fetch_page_libraries import LIBRARIES
 from tests.fakes.browsers import needs_chromium
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.fakes.services import Reply
@@ -179,5 +177,6 @@ async def test_the_page_goes_on_when_its_server_is_killed(browser: Browser, tmp_
 
 
 def test_the_libraries_are_those_of_their_packages() -> None:
-    named = {f"{library.name}.js": library.sha256 for library in LIBRARIES}
-    assert {file.name: sha256(file.read_bytes()).hexdigest() for file in VENDORED.glob("*.js")} == named
+    scripts = sorted((ROOT / "server" / "page" / "vendor").glob("*.js"))
+    found = [f"{sha256(script.read_bytes()).hexdigest()}  {script.name}" for script in scripts]
+    assert found == (ROOT / "deploy" / "page_libraries.sha256").read_text("utf-8").splitlines()
