@@ -136,18 +136,28 @@ sbom: .cache/supply
 schema: $(VENV)/.ok
 	$(BIN)/ragflow-lg canvas schema -o docs/canvas.schema.json
 
+# The pip that comes with Python can be old, so the pinned one replaces it first. Then the project alone, with the setuptools
+# that is there: an environment only for building takes seconds. Then what it needs.
+PIP := -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
+define install
+	@test -z "$(FRESH)" -a -x $(BIN)/python || $(PY) -m venv --clear $(VENV)
+	@$(PYTHON) $(PIP) pip setuptools
+	@$(PYTHON) $(PIP) --no-deps --no-build-isolation --editable .
+	@$(PYTHON) $(PIP) '$(1)'
+endef
+
 $(VENV)/.run: pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) with what running a canvas needs; this takes half a minute, once."
-	@$(PY) .ci/set_up.py $(FRESH) $(VENV)
+	$(call install,ragflow-lg)
 	@touch $@
 
 $(VENV)/.serve: pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) with what the server needs; this takes half a minute, once."
-	@$(PY) .ci/set_up.py $(FRESH) $(VENV) all
+	$(call install,ragflow-lg[all])
 	@touch $@
 
 $(VENV)/.ok: pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) with all extras and the development tools; this takes a minute or two, once."
-	@$(PY) .ci/set_up.py $(FRESH) $(VENV) dev
+	$(call install,ragflow-lg[dev])
 	@$(BIN)/python -m compileall -q ragflow_lg checkpoints dsl_compiler server # the first command is quick as well
 	@touch $@
