@@ -4,7 +4,6 @@ import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any, NamedTuple
 
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
@@ -17,6 +16,7 @@ from ragflow_lg.services.tool_policies import CrawlerRules, ToolSettings
 from tests.fakes.run import Result, run_component
 from tests.fakes.services import fake_services
 from tests.fakes.tool_stubs import google_scholar, pubmed, web_site
+from tests.fakes.tool_stubs.rules import service
 from tests.fakes.tool_stubs.stub import Call, ServiceStub, serving
 from tests.integrations.search.test_arxiv import ENTRY, feed
 from tests.integrations.search.test_duckduckgo import HOME, LAOS, NEWS, page
@@ -168,14 +168,10 @@ class Contract(NamedTuple):
 
     @property
     def key(self) -> str:
-        return getattr(self._module, "KEY", "")
-
-    @property
-    def _module(self) -> Any:
-        return import_module(f"tests.fakes.tool_stubs.{self.service}")
+        return getattr(service(self.service), "KEY", "")
 
     def stub(self) -> ServiceStub:
-        return self._module.stub()
+        return service(self.service).stub()
 
     @property
     def section(self) -> str:

@@ -16,8 +16,8 @@ from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.services.tool_policies import ToolSettings
 from tests.fakes.run import bind, run_component
 from tests.fakes.services import ScriptedHttp, fake_services
-from tests.fakes.tool_stubs import google_scholar, pubmed, qweather, tushare
-from tests.fakes.tool_stubs import searxng as searxng_stub
+from tests.fakes.tool_stubs import google_scholar, pubmed
+from tests.fakes.tool_stubs.rules import service
 from tests.fakes.tool_stubs.stub import serving
 from tests.harness.rows import each_row
 from tests.integrations.search.cases import BY_NAME, run_tool, spec_of
@@ -88,7 +88,7 @@ RESULTS: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
     ("QueritContents", {"urls": ", ".join(TWO_URLS), "format": "text"},
      {"/v1/contents": {"urls": TWO_URLS, "format": "text", "crawlTimeout": 10, "extrasMeta": False}},
      ['"url": "https://a.test", "title"', '"url": "https://nothing.test", "status": "error"']),
-    ("QWeather", {"query": "北京 & 上海"}, {"/geo/v2/city/lookup": {"location": "北京 & 上海"}}, [str(qweather.NOW)]),
+    ("QWeather", {"query": "北京 & 上海"}, {"/geo/v2/city/lookup": {"location": "北京 & 上海"}}, ["'windDir': '东"]),
     ("QWeather", {"query": "x", "time_period": "3d"}, {}, ["'fxDate': '2021-11-15'"]),
     ("QWeather", {"query": "x", "type": "indices"}, {}, ["2021-12-16\n运动指数: 较不宜, 风力较强。"]),
     ("QWeather", {"query": "x", "type": "airquality"}, {}, ["'aqi': '28'"]),
@@ -97,7 +97,7 @@ RESULTS: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
                   "pageno": "1"}},
      ["https://example.org/0", "https://example.org/1"]),
     ("TuShare", {"query": "央行", "end_date": "2026-01-02 00:00:00"},
-     {"/": {"api_name": "news", "token": tushare.KEY, "params": NEWS}},
+     {"/": {"api_name": "news", "token": service("tushare").KEY, "params": NEWS}},
      ["| datetime | content | title |\n| ---", "| --- |\n| 0 | 2026-01-01 10:01:00 | 央行开展逆回购 \\| 操作 |  |"]),
     ("TuShare", {"query": "央行", "keyword": "茅台"}, {}, ["贵州茅台发布公告"]),
     ("WenCai", {"query": "市盈率低于10", "top_n": 2, "query_type": "hkstock"},
@@ -142,7 +142,7 @@ async def test_requests_and_results(name: str, params: Any, sent: dict[str, Any]
         ("QWeather", {"query": "busy"}, "QWeather answered 429: The key"),
         ("QWeather", {"query": "x", "key": "other"}, "401: The key is wrong"),
         ("SearXNG", {"query": "forbidden"}, "SearXNG answered 403"),
-        ("TuShare", {"query": "x", "src": "sina"}, tushare.LIMIT["msg"]),
+        ("TuShare", {"query": "x", "src": "sina"}, "最多访问该接口1次"),
         ("TuShare", {"query": "x", "key": "other-token"}, "token不对"),
         ("WenCai", {"query": "额度"}, "今日调用次数已用完"),
         ("YahooFinance", {"stock_code": "NO/PE", **PRICES}, "Yahoo Finance answered 404"),
@@ -256,7 +256,7 @@ async def test_without_ids_no_articles_are_requested() -> None:
 
 
 async def test_the_canvas_can_name_the_instance_but_not_one_in_a_private_network() -> None:
-    async with serving(searxng_stub.stub()) as host:
+    async with serving(service("searxng").stub()) as host:
         for allowed in ((host,), ()):
             http = GuardedHttpClient(HttpSettings(allow=allowed))
             params = {"query": "Laos", "searxng_url": f"http://{host}/"}
