@@ -12,7 +12,7 @@ from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.plan import make_redacted_view
 from ragflow_lg.dsl.redaction import SECRET, Redactor, is_secret_name
 from ragflow_lg.dsl_compiler import inspect_canvas
-from ragflow_lg.dsl_compiler.eject import eject_canvas
+from ragflow_lg.integrations.eject.package import eject_canvas
 from ragflow_lg.integrations.migration.agent_files import build_agent_file
 from tests.fakes.canvas import canvas, node, plan_of
 from tests.harness.rows import each_row

@@ -79,7 +79,10 @@ class NeedKind(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A subcommand of ``ragflow-lg``: its heading in the help, its function or group, and its first sentence."""
+    """A subcommand of ``ragflow-lg``: its heading in the help, its function or group, and its first sentence.
+
+    The name ``GROUP NAME`` puts it into a group.
+    """
 
     heading: str
     place: str

@@ -1,8 +1,7 @@
-"""``ragflow-lg canvas``: draw, compare, format, upgrade and eject canvases."""
+"""``ragflow-lg canvas``: draw, compare, format and upgrade canvases."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from collections.abc import Sequence
@@ -15,8 +14,8 @@ import typer
 from ragflow_lg.base.errors import CompileError
 from ragflow_lg.server.cli.command_line import make_group
 from ragflow_lg.server.cli.diff import diff
-from ragflow_lg.server.cli.options import Output, SettingsFile
-from ragflow_lg.server.cli.terminal import count_of, print_line, print_note, write_output
+from ragflow_lg.server.cli.options import Output
+from ragflow_lg.server.cli.terminal import count_of, print_note, write_output
 
 if TYPE_CHECKING:
     from ragflow_lg.dsl_compiler.upgrade import Change
@@ -93,40 +92,6 @@ def _find_format(format: PictureFormat | None, output: Path | None) -> PictureFo
         message = f"The name {str(output)!r} means {expected}, not {kind}: leave out --format or change the name."
         raise typer.BadParameter(message, param_hint="--output")
     return kind
-
-
-@canvas.command(no_args_is_help=True)
-def eject(
-    file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="CANVAS")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write.", metavar="DIR", file_okay=False)],
-    name: Annotated[str, typer.Option(help="Name of the Python package. Default: from the title.")] = "",
-    recording: Annotated[
-        Path | None,
-        typer.Option(help="Recording of a turn (run --record), which becomes a test.", metavar="FILE", exists=True),
-    ] = None,
-    query: Annotated[str, typer.Option(help="The message of the recorded turn.")] = "",
-    settings: SettingsFile = None,
-) -> None:
-    """Write a canvas as a Python package.
-
-    The package has one module a node with its prompts and params, the edges, a README and tests. Secrets of the canvas
-    are read from the environment.
-
-    Example: ragflow-lg canvas eject examples/customer_service_router.json -o router
-    """
-    from ragflow_lg.server.assembly.ejection import RecordedPlay, eject_file, replace_package
-    from ragflow_lg.server.settings import load_settings
-
-    if (recording is None) != (not query):
-        raise typer.BadParameter("--recording and --query go together.")
-    runs = () if recording is None else (RecordedPlay(recording, {"query": query}),)
-    package = asyncio.run(eject_file(file, load_settings(settings), name=name, recordings=runs))
-    replace_package(package, output)
-    lines = sum(text.count("\n") for path, text in package.files.items() if path.endswith(".py"))
-    print_line(f"{output}: the package {package.name}, {len(package.files)} files, {lines} lines of Python.")
-    if package.secrets:
-        names = ", ".join(sorted(package.secrets))
-        print_note(f"Secrets in fields and assignments of the canvas are not in the code. Set {names}.")
 
 
 @canvas.command(no_args_is_help=True)

@@ -92,7 +92,7 @@ class _Commands(CommandGroup):
     """The subcommands. Importing all and inspecting their signatures would take longer than checking a canvas."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(find_commands())
+        return [name for name in find_commands() if " " not in name]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import a subcommand, or return None if there is none with this name."""
@@ -108,7 +108,7 @@ class _Commands(CommandGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the subcommands under their headings, without importing them."""
-        commands = {name: command for name, (command, _) in find_commands().items()}
+        commands = {name: command for name, (command, _) in find_commands().items() if " " not in name}
         width = max(map(len, commands))
         for heading in dict.fromkeys(listed.heading for listed in commands.values()):
             with formatter.section(heading):
@@ -122,8 +122,12 @@ def _load(name: str, listed: Command, owner: Integration) -> Any:
     if not isinstance(command, typer.Typer):
         group = typer.Typer(rich_markup_mode=None, add_completion=False)
         group.command(name, no_args_is_help=listed.needs_arguments)(command)
-    loaded = get_command(group)
+    loaded: Any = get_command(group)
     loaded.name = name
+    if group is command:
+        for path, found in find_commands().items():
+            if path.startswith(f"{name} "):
+                loaded.add_command(_load(path.removeprefix(f"{name} "), *found))
     return loaded
 
 

@@ -84,7 +84,7 @@ def loaded_by_command(*words: str) -> set[str]:
 HELP_OF_EACH = """
 import sys
 from ragflow_lg.server.cli.entry import main
-for words in [["--version"], ["--help"], *([name, "--help"] for name in {names!r})]:
+for words in [["--version"], ["--help"], *([*name.split(), "--help"] for name in {names!r})]:
     sys.argv = ["ragflow-lg", *words]
     try:
         main()

@@ -14,10 +14,10 @@ from ragflow_lg.base.errors import CompileError
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.dsl_compiler import check_canvas, inspect_canvas
-from ragflow_lg.dsl_compiler.eject import EjectedPackage, eject_canvas
 from ragflow_lg.dsl_compiler.passes.bind_components import EDITOR_KEYS
 from ragflow_lg.ejected import Canvas
-from ragflow_lg.server.assembly.ejection import write_files
+from ragflow_lg.integrations.eject.ejection import write_files
+from ragflow_lg.integrations.eject.package import EjectedPackage, eject_canvas
 from tests.harness.corpus import complete_params
 
 

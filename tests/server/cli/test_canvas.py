@@ -1,15 +1,11 @@
-import importlib
 import json
 from pathlib import Path
-
-import pytest
 
 from ragflow_lg.base.errors import CompileError
 from tests.conftest import FIXTURES
 from tests.harness.rows import each_row
-from tests.server.cli.command import ROOT, SUPPORT, invoke, one_line
+from tests.server.cli.command import SUPPORT, invoke, one_line
 
-ROUTER = ROOT / "examples" / "customer_service_router.json"
 OLD = FIXTURES / "canvas" / "legacy" / "two_answers.json"
 
 
@@ -82,28 +78,3 @@ def test_an_old_canvas_runs_and_says_that_it_was_upgraded(tmp_path: Path) -> Non
     result = invoke("run", OLD, "hello", "--model", "demo", *store)
     assert result.exit_code == 0
     assert "was made before RAGFlow 0.20" in result.stderr
-
-
-def test_a_canvas_becomes_a_package_with_tests_that_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tape, folder = tmp_path / "run.jsonl", tmp_path / "router"
-    question = "Where is my parcel?"
-    invoke("run", ROUTER, question, "--model", "demo", "--record", tape)
-    result = invoke("canvas", "eject", ROUTER, "-o", folder, "--recording", tape, "--query", question)
-    assert result.exit_code == 0, result.stderr
-    assert "the package customer_service_router" in result.stdout
-    for path in (folder, folder / "tests"):
-        monkeypatch.syspath_prepend(path)  # pyright: ignore[reportUnknownMemberType] - untyped
-    importlib.import_module("test_graph").test_the_canvas_compiles()
-    importlib.import_module("test_recordings").test_a_recorded_run_has_the_same_outputs("turn_1")
-    before = {path: path.read_bytes() for path in folder.rglob("*.py")}
-    (folder / "customer_service_router" / "nodes" / "left_over.py").write_text("")
-    assert invoke("canvas", "eject", ROUTER, "-o", folder, "--recording", tape, "--query", question).exit_code == 0
-    assert {path: path.read_bytes() for path in folder.rglob("*.py") if "__pycache__" not in path.parts} == before
-
-
-def test_a_package_is_not_written_over_other_files(tmp_path: Path) -> None:
-    (tmp_path / "thesis.txt").write_text("x")
-    assert "is not empty" in str(invoke("canvas", "eject", ROUTER, "-o", tmp_path).exception)
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
-    without_query = invoke("canvas", "eject", ROUTER, "-o", tmp_path / "x", "--recording", tmp_path / "thesis.txt")
-    assert "go together" in without_query.stderr

@@ -16,7 +16,7 @@ COMMANDS = {name: command for name, (command, _) in find_commands().items()}
 
 @each_row("name", COMMANDS)
 def test_the_help_of_each_command_describes_it_as_the_list_does_and_has_an_example(name: str) -> None:
-    shown = invoke(name, "--help").stdout
+    shown = invoke(*name.split(), "--help").stdout
     assert one_line(shown.split("\n\n")[1]).startswith(COMMANDS[name].summary)
     if name not in ("kb", "sandbox", "canvas"):  # groups of commands
         assert f"ragflow-lg {name}" in re.split("Examples?:", shown)[1]
@@ -31,6 +31,8 @@ def test_no_line_of_the_help_is_cut_or_longer_than_80_columns(words: list[str]) 
 def test_commands_are_listed_in_groups_each_on_one_line() -> None:
     shown = invoke("--help", environment={"COLUMNS": "80"}).stdout
     for name, listed in COMMANDS.items():
+        if " " in name:
+            continue
         section = shown.split(f"\n{listed.heading}:\n")[1].split("\n\n")[0]
         assert re.search(rf"^  {re.escape(name)} +{re.escape(listed.summary)}$", section, re.MULTILINE), name
 

@@ -1,6 +1,6 @@
 """Titles of nodes never take the place of a name that the generated code uses."""
 
-from ragflow_lg.dsl_compiler.eject.python_names import package_name
+from ragflow_lg.integrations.eject.python_names import package_name
 from tests.fakes.canvas import canvas, node
 from tests.harness.ejected import judge
 from tests.harness.rows import each_row

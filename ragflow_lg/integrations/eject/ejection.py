@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import subprocess
@@ -12,14 +13,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ragflow_lg import __version__
 from ragflow_lg.base.errors import CompileError, RunError, SettingsError
 from ragflow_lg.base.values import to_json
 from ragflow_lg.dsl_compiler import inspect_canvas
-from ragflow_lg.dsl_compiler.eject import EjectedPackage, eject_canvas
+from ragflow_lg.integrations.eject.package import EjectedPackage, eject_canvas
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
 from ragflow_lg.server.assembly.library import catalog
 from ragflow_lg.server.assembly.open_services import open_services
@@ -33,17 +33,10 @@ LINE_LENGTH = 100
 FORMAT_SECONDS = 60.0
 
 
-class RecordedPlay(Struct, frozen=True):
-    """A recording of a canvas's first turn, and the request of that turn."""
-
-    path: Path
-    request: Mapping[str, Any]
-
-
-async def eject_file(
-    file: Path, settings: Settings, *, name: str = "", recordings: tuple[RecordedPlay, ...] = ()
+def eject_file(
+    file: Path, settings: Settings, *, name: str = "", recording: Path | None = None, query: str = ""
 ) -> EjectedPackage:
-    """Return the package for the canvas in a file.
+    """Return the package for the canvas in a file, with the recording of a turn that began with the query.
 
     Raises:
         CompileError: if the canvas has errors, or nodes that cannot be written as code.
@@ -54,32 +47,32 @@ async def eject_file(
     try:
         plan = canvas.valid_plan()
         name = name or plan.title or file.stem
-        package = eject_canvas(canvas, name=name, version=__version__, has_recordings=bool(recordings))
+        package = eject_canvas(canvas, name=name, version=__version__, has_recordings=recording is not None)
     except CompileError as error:
         raise CompileError(error.diagnostics, file=str(file)) from None
     files = dict(format_files(package.files))
-    for number, run in enumerate(recordings, 1):
-        place = f"tests/recordings/turn_{number}"
-        files[f"{place}.json"] = json.dumps(await _play(plan, run, settings), indent=2, ensure_ascii=False) + "\n"
-        files[f"{place}.jsonl"] = run.path.read_text("utf-8")
+    if recording is not None:
+        turn = asyncio.run(_play(plan, recording, {"query": query}, settings))
+        files["tests/recordings/turn_1.json"] = json.dumps(turn, indent=2, ensure_ascii=False) + "\n"
+        files["tests/recordings/turn_1.jsonl"] = recording.read_text("utf-8")
     return replace(package, files=dict(sorted(files.items())))
 
 
-async def _play(plan: Plan, run: RecordedPlay, settings: Settings) -> dict[str, Any]:
+async def _play(plan: Plan, recording: Path, request: dict[str, Any], settings: Settings) -> dict[str, Any]:
     """Return what the canvas itself answers with a recording."""
     from ragflow_lg.component.turn_context import TurnContext
     from ragflow_lg.dsl_compiler.lower import lower_plan
 
     canvas = lower_plan(plan)
-    with open_recording(replay=run.path, plan=plan) as player:
+    with open_recording(replay=recording, plan=plan) as player:
         async with open_services(settings, recording=player) as services:
-            state = await canvas.play_inside({**run.request}, TurnContext(services))  # pyright: ignore[reportArgumentType]
+            state = await canvas.play_inside({**request}, TurnContext(services))  # pyright: ignore[reportArgumentType]
     if state["turn"].get("status") != "succeeded":
         reason = state["turn"].get("error", ["", "", "", "it waits for a form"])[3]
-        raise RunError(f"The turn in {str(run.path)!r} does not end: {reason}")
+        raise RunError(f"The turn in {str(recording)!r} does not end: {reason}")
     outputs = {id_: entry for id_, entry in state["outputs"].items() if entry}
     answer = state["messages"][-1]["content"]
-    return {"request": dict(run.request), "answer": answer, "outputs": to_json(outputs)}
+    return {"request": request, "answer": answer, "outputs": to_json(outputs)}
 
 
 def format_files(files: Mapping[str, str]) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.spec import key_in_canvas
 from ragflow_lg.dsl.redaction import REDACTED, Redactor, find_field_name, is_secret_name
 from ragflow_lg.dsl.variable_references import parse_template
-from ragflow_lg.dsl_compiler.eject.python_literals import Code, literal, quoted
+from ragflow_lg.integrations.eject.python_literals import Code, literal, quoted
 
 _KEY_OF_MAP = "key"
 """A field of this name is the key of an entry in a map, such as those that DataOperations updates."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl_compiler import inspect_canvas
-from ragflow_lg.dsl_compiler.eject import EjectedPackage, eject_canvas
+from ragflow_lg.integrations.eject.package import EjectedPackage, eject_canvas
 from tests.fakes.canvas import canvas, node
 
 PIECES = (

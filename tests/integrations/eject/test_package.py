@@ -8,7 +8,7 @@ from ragflow_lg import load_canvas
 from ragflow_lg.base.errors import CompileError
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl_compiler import inspect_canvas
-from ragflow_lg.dsl_compiler.eject import EjectedPackage, eject_canvas
+from ragflow_lg.integrations.eject.package import EjectedPackage, eject_canvas
 from tests.conftest import FIXTURES
 from tests.fakes.canvas import canvas, node
 from tests.harness.cases import Case, read_cases

@@ -18,11 +18,11 @@ from ragflow_lg.component.plan import Plan, PlanNode
 from ragflow_lg.dsl.variable_references import ReferenceScope
 from ragflow_lg.dsl_compiler.compiler import CheckedCanvas
 from ragflow_lg.dsl_compiler.draft import RawComponent
-from ragflow_lg.dsl_compiler.eject.environment import Environment
-from ragflow_lg.dsl_compiler.eject.python_literals import comment, literal, quoted
-from ragflow_lg.dsl_compiler.eject.python_names import name_nodes, package_name
 from ragflow_lg.dsl_compiler.passes.bind_components import EDITOR_KEYS
 from ragflow_lg.dsl_compiler.passes.bind_globals import SYSTEM_DEFAULTS
+from ragflow_lg.integrations.eject.environment import Environment
+from ragflow_lg.integrations.eject.python_literals import comment, literal, quoted
+from ragflow_lg.integrations.eject.python_names import name_nodes, package_name
 
 _ENVIRONMENT = """
 ## Environment

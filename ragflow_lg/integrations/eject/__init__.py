@@ -4,6 +4,8 @@ The package builds the canvas again and compiles it, so that it does the same. N
 written as a literal (`python_literals`) or turned into a name (`python_names`).
 """
 
-from ragflow_lg.dsl_compiler.eject.package import EjectedPackage, eject_canvas
+from ragflow_lg.component.integration import Command, Integration
 
-__all__ = ["EjectedPackage", "eject_canvas"]
+INTEGRATION = Integration(
+    __name__, commands={"canvas eject": Command("Build", ".eject_command:eject", "Write a canvas as a Python package.")}
+)
