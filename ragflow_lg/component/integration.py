@@ -43,8 +43,7 @@ CORE_NAMES = {
     "permits restrict_models secrets section shared store_options tenant tool_servers tool_settings",
     "need": "address canvas dataset key mcp_server memory model package reranker search_option",
     "command": "canvas chat check components continue doctor init kb keys memory models needs prompts resume run "
-    "schedules serve sessions settings trust worker cancel completion diff draw eject fmt fork history rerun "
-    "schema trace upgrade",
+    "schedules serve sessions settings trust worker",
 }
 """The names that integrations cannot have. They are written down, because importing what has them takes long."""
 

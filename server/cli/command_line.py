@@ -74,13 +74,6 @@ _COMMANDS = {
 }
 _CORE = Integration("ragflow_lg.server.cli", commands=_COMMANDS)
 
-MOVED = {
-    **{name: f"canvas {name}" for name in ("diff", "draw", "eject", "fmt", "schema", "upgrade")},
-    **{name: f"sessions {name}" for name in ("cancel", "fork", "history", "rerun", "trace")},
-    "completion": "--install-completion",
-}
-"""The present name of each command that had another one."""
-
 
 def find_commands() -> dict[str, tuple[Command, Integration]]:
     """Return all subcommands by name, each with what it belongs to: those of the core, and then of the integrations."""
@@ -96,8 +89,6 @@ class _Commands(CommandGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import a subcommand, or return None if there is none with this name."""
-        if cmd_name in MOVED and not ctx.resilient_parsing:
-            ctx.fail(f"`ragflow-lg {cmd_name}` is now `ragflow-lg {MOVED[cmd_name]}`.")
         if cmd_name not in self.commands:
             command = _CORE.commands.get(cmd_name)  # looking for integrations takes time
             found = (command, _CORE) if command else find_commands().get(cmd_name)

@@ -108,18 +108,33 @@ def import_(
         with_store(settings, checkpoint, work, may_create=True)
 
 
-def delete(names: Names = None, user: User = "", settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
+def delete(
+    names: Names = None,
+    user: User = "",
+    older_than_days: Annotated[
+        float | None, typer.Option("--older-than", help="Sessions without a run for this number of days.", min=0)
+    ] = None,
+    settings: SettingsFile = None,
+    checkpoint: Checkpoint = "",
+) -> None:
     """Delete everything that is stored of sessions, and say what it was.
 
     Steps, long texts, results of steps inside nodes, runs, traces, in Redis the events of runs, and for sessions of a
     server its messages and runs, and the uploaded files that no other session names: all sessions of the agent are
     read for this.
 
-    Example: ragflow-lg sessions delete anna ben
+    Examples:
+    ragflow-lg sessions delete anna ben
+
+    ragflow-lg sessions delete --older-than 30
     """
-    if not names and not user:
-        raise typer.BadParameter("Name the sessions to delete, or a user: --user ID.")
-    with_store(settings, checkpoint, lambda store, config: _delete(store, config, checkpoint, names or [], user))
+    if not names and not user and older_than_days is None:
+        raise typer.BadParameter("Name the sessions to delete, a user (--user ID), or days (--older-than DAYS).")
+
+    async def work(store: Store, config: Settings) -> None:
+        await _delete(store, config, checkpoint, names or [], user, older_than_days)
+
+    with_store(settings, checkpoint, work)
 
 
 @contextmanager
@@ -266,16 +281,38 @@ async def _import(store: Store, settings: Settings, checkpoint: str, file: Binar
         print_note("The file has no sessions.")
 
 
-async def _delete(store: Store, settings: Settings, checkpoint: str, names: list[str], user: str) -> None:
+async def _delete(
+    store: Store, settings: Settings, checkpoint: str, names: list[str], user: str, older_than_days: float | None
+) -> None:
     from ragflow_lg.server.runs.stored_sessions import select_sessions
 
     found, missing = await select_sessions(store, names, user)
+    if older_than_days is not None:
+        found = await _select_old(store, found, older_than_days)
     async with _server_rows(settings, checkpoint) as rows:
         await _delete_found(store, found, rows)
     for name in missing:
         raise no_session(name)
     if not found:
-        print_note("The user has no sessions.")
+        print_note("There are no such sessions.")
+
+
+async def _select_old(store: Store, found: Sequence[Selected], days: float) -> list[Selected]:
+    """Return the sessions without a run for a number of days, except those that are running."""
+    from ragflow_lg.adapters.system_services import SystemClock
+    from ragflow_lg.checkpoints.records.run_records import hex_session
+
+    limit = (SystemClock().now() - days * 24 * 3600) * 1000
+    old = {record.session async for record in store.runs.sessions() if record.updated_ms < limit}
+    selected: list[Selected] = []
+    for each in found:
+        if hex_session(each.session) not in old:
+            continue
+        if holder := await store.leases.holder(each.session):
+            print_line(f"{each.name} was not deleted: it is running in {holder}")
+        else:
+            selected.append(each)
+    return selected
 
 
 async def _delete_found(store: Store, found: Sequence[Selected], rows: SessionRows | None) -> None:

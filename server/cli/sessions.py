@@ -92,10 +92,10 @@ async def _prune(store: Store, names: list[str], limits: PruneLimits, is_dry_run
         else:
             print_line(_describe(name, pruned, is_dry_run))
     if damaged:
-        options = " ".join(f"--delete {shlex.quote(name)}" for name in damaged)
+        quoted = map(shlex.quote, damaged)
         raise DamagedSessionError(
             f"{count_of(len(damaged), 'session')} could not be pruned. Restore the store from a backup, or delete what "
-            f"is damaged: ragflow-lg sessions {options}"
+            f"is damaged: ragflow-lg sessions delete {' '.join(quoted)}"
         )
     if locked:
         raise SessionKeyError(f"{count_of(locked, 'session')} could not be pruned, because a key is missing.")
@@ -117,18 +117,7 @@ sessions = typer.Typer(rich_markup_mode=None, add_completion=False, cls=CommandG
 
 
 @sessions.callback(invoke_without_command=True)
-def list_or_delete(
-    context: typer.Context,
-    settings: SettingsFile = None,
-    checkpoint: Checkpoint = "",
-    delete: Annotated[
-        list[str] | None, typer.Option("--delete", help="Delete this session. Repeatable.", metavar="SESSION")
-    ] = None,
-    older_than_days: Annotated[
-        float | None,
-        typer.Option("--delete-older-than", help="Delete sessions without a run for this number of days.", min=0),
-    ] = None,
-) -> None:
+def list_(context: typer.Context, settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
     """List, look into, go back in, stop, move and delete sessions.
 
     The list shows each session's status, time of the last run and canvas, newest first.
@@ -138,37 +127,24 @@ def list_or_delete(
     Examples:
     ragflow-lg sessions
 
-    ragflow-lg sessions --delete-older-than 30
+    ragflow-lg sessions delete --older-than 30
     """
     if context.invoked_subcommand is not None:
         return
     from ragflow_lg.checkpoints.store_url import redact_url
 
     async def work(store: Store, config: Settings) -> None:
-        if not await _list_or_delete(store, delete or [], older_than_days):
+        if not await _print_sessions(store):
             url = redact_url(checkpoint or config.checkpoints)
             print_note(f"{url} has no sessions. --checkpoint names another store.")
 
     with_store(settings, checkpoint, work)
 
 
-async def _list_or_delete(store: Store, names: list[str], older_than_days: float | None) -> bool:
-    """Delete what is named, or else list all sessions. Return False if there is nothing to list."""
-    from ragflow_lg.server.runs.stored_sessions import has_session, is_interrupted
+async def _print_sessions(store: Store) -> bool:
+    """List all sessions. Return False if there are none."""
+    from ragflow_lg.server.runs.stored_sessions import is_interrupted
 
-    if older_than_days is not None:
-        await _delete_old(store, older_than_days)
-    missing: list[str] = []
-    for name in names:
-        if await has_session(store, name):
-            await store.delete_session(name)
-            print_line(f"deleted {name}")
-        else:
-            missing.append(name)
-    for name in missing:
-        raise no_session(name)
-    if names or older_than_days is not None:
-        return True
     has_sessions = False
     async for record in store.runs.sessions():
         has_sessions = True
@@ -177,22 +153,6 @@ async def _list_or_delete(store: Store, names: list[str], older_than_days: float
         status = "interrupted" if await is_interrupted(store, record) else record.status
         print_line(f"{record.name or record.session:<32}  {status:<11}  {time}  {record.canvas_id}{reason}")
     return has_sessions
-
-
-async def _delete_old(store: Store, older_than_days: float) -> None:
-    from ragflow_lg.adapters.system_services import SystemClock
-
-    limit = SystemClock().now() * 1000 - older_than_days * _DAY_MS
-    old = [record async for record in store.runs.sessions() if record.updated_ms < limit]
-    for record in old:
-        name = record.name or record.session
-        if holder := await store.leases.holder(record.session):
-            print_line(f"{name} was not deleted: it is running in {holder}")
-        else:
-            await store.delete_session(record.session)
-            print_line(f"deleted {name}")
-    if not old:
-        print_line("No session is older than that.")
 
 
 def history(

@@ -12,7 +12,7 @@ from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component import integration
 from ragflow_lg.component.integration import CORE_NAMES, Found, find_integrations
 from ragflow_lg.server.assembly.canvas_needs import LABELS
-from ragflow_lg.server.cli.command_line import _CORE, MOVED  # pyright: ignore[reportPrivateUsage]
+from ragflow_lg.server.cli.command_line import _CORE  # pyright: ignore[reportPrivateUsage]
 from ragflow_lg.server.settings.settings import CoreSettings
 from tests.architecture.sources import ROOT
 from tests.fakes.canvas import canvas, node
@@ -91,7 +91,7 @@ def test_the_names_of_the_core_are_written_down() -> None:
         "component": {name.lower() for spec in built_in for name in (spec.name, *spec.aliases)},
         "section": CoreSettings.model_fields.keys() | own,
         "need": LABELS.keys(),
-        "command": _CORE.commands.keys() | MOVED.keys(),
+        "command": _CORE.commands.keys(),
     }
 
 

@@ -6,7 +6,7 @@ import pytest
 import ragflow_lg
 from ragflow_lg.base import extras
 from ragflow_lg.models.prompt_texts import PROMPTS
-from ragflow_lg.server.cli.command_line import MOVED, find_commands
+from ragflow_lg.server.cli.command_line import find_commands
 from ragflow_lg.server.cli.terminal import paint, printable
 from tests.harness.rows import each_row
 from tests.server.cli.command import SUPPORT, call, invoke, one_line
@@ -35,15 +35,6 @@ def test_commands_are_listed_in_groups_each_on_one_line() -> None:
             continue
         section = shown.split(f"\n{listed.heading}:\n")[1].split("\n\n")[0]
         assert re.search(rf"^  {re.escape(name)} +{re.escape(listed.summary)}$", section, re.MULTILINE), name
-
-
-@each_row("name", MOVED)
-def test_the_old_name_of_a_command_says_the_new_one(name: str) -> None:
-    refused = invoke(name, "x.json")
-    assert refused.exit_code == 2
-    assert f"`ragflow-lg {name}` is now `ragflow-lg {MOVED[name]}`." in one_line(refused.stderr)
-    if not MOVED[name].startswith("-"):
-        assert invoke(*MOVED[name].split(), "--help").exit_code == 0
 
 
 @each_row("shell", ["bash", "zsh", "fish"])

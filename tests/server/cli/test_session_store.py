@@ -7,7 +7,7 @@ from tests.harness.rows import each_row
 from tests.server.cli.command import call, save
 from tests.stores import fresh_prefix
 
-COMMANDS = """sessions; sessions --delete anna; sessions --delete-older-than 30; sessions export; sessions delete anna;
+COMMANDS = """sessions; sessions export; sessions delete --older-than 30; sessions delete anna;
     sessions prune anna --keep-turns 1; sessions history anna; sessions trace anna; sessions cancel anna;
     sessions fork anna; sessions rerun anna --from out; resume anna; continue anna"""
 

@@ -65,7 +65,7 @@ def test_deleting_says_what_was_deleted_and_leaves_nothing(folder: Path) -> None
     of_user = call("sessions", "export", "--user", "u1")
     assert of_user.stderr == "Exported 1 session.\n"
     assert '"name":"dora"' in of_user.stdout
-    assert call("sessions", "delete", "--user", "nobody").stderr == "The user has no sessions.\n"
+    assert call("sessions", "delete", "--user", "nobody").stderr == "There are no such sessions.\n"
     deleted = call("sessions", "delete", "anna", "carl")
     assert deleted.stdout.startswith("deleted anna: ")
     assert " checkpoints and 1 run\n" in deleted.stdout

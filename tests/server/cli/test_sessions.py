@@ -7,7 +7,8 @@ from ragflow_lg.base.errors import SessionBusyError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.sessions.session_pruning import PruneLimits
-from ragflow_lg.server.cli.sessions import _cancel, _list_or_delete, _prune  # pyright: ignore[reportPrivateUsage] - the commands without their event loop
+from ragflow_lg.server.cli.session_transfer import _delete  # pyright: ignore[reportPrivateUsage]
+from ragflow_lg.server.cli.sessions import _cancel, _print_sessions, _prune  # pyright: ignore[reportPrivateUsage] - the commands without their event loop
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.services.sessions import RunRecord, hold_lease
 from tests.fakes.regions import form, out
@@ -22,19 +23,21 @@ async def test_a_running_session_is_neither_deleted_nor_pruned(capsys: pytest.Ca
             await command
             return capsys.readouterr().out
 
-        assert (await shown(_list_or_delete(store, [], None))).split()[:2] == ["anna", "interrupted"]
+        assert (await shown(_print_sessions(store))).split()[:2] == ["anna", "interrupted"]
         assert await _cancel(store, "anna", None, Settings()) == "No turn is running in 'anna'."
         requests: list[str] = []
         async with hold_lease(store.leases, "anna"), store.cancels.watch("anna", lambda: requests.append("anna")):
-            assert (await shown(_list_or_delete(store, [], None))).split()[:2] == ["anna", "running"]
-            deleted = await shown(_list_or_delete(store, [], 0))
+            assert (await shown(_print_sessions(store))).split()[:2] == ["anna", "running"]
+            deleted = await shown(_delete(store, Settings(), "memory://", [], "", 0))
             assert deleted.startswith("anna was not deleted: it is running in process ")
             pruned = await shown(_prune(store, [], PruneLimits(1), False))
             assert pruned.startswith("anna was not changed: it is running in process ")
             with pytest.raises(SessionBusyError):
                 await _prune(store, ["anna"], PruneLimits(1), False)
             assert (await _cancel(store, "anna", None, Settings())).startswith("Asked process ")
-        assert await shown(_list_or_delete(store, [], 0)) == "deleted anna\n"
+        assert (
+            await shown(_delete(store, Settings(), "memory://", [], "", 0)) == "deleted anna: 0 checkpoints and 1 run\n"
+        )
 
 
 def test_a_store_without_sessions_is_named() -> None:
@@ -83,7 +86,7 @@ def test_a_damaged_session_does_not_keep_others_from_being_pruned() -> None:
     carl, ben, anna = result.stdout.splitlines()
     assert (carl[:14], anna[:14]) == ("carl: deleted ", "anna: deleted ")
     assert ben.startswith("ben was not changed: The session is damaged in its store")
-    assert "ragflow-lg sessions --delete ben" in str(result.exception)
+    assert "ragflow-lg sessions delete ben" in str(result.exception)
 
 
 def test_nodes_are_listed_by_id_and_title() -> None:

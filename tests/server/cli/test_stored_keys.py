@@ -86,6 +86,6 @@ def test_a_lost_key_is_reported_and_other_sessions_go_on(folder: Path, monkeypat
     assert (pruned.returncode, pruned.stdout.count(missing)) == (2, 1)
     assert pruned.stderr == "ragflow-lg: 1 session could not be pruned, because a key is missing.\n"
     assert call("run", "c.json", "hello", "--session", "ben").returncode == 0
-    assert "deleted anna" in call("sessions", "--delete", "anna").stdout
+    assert "deleted anna" in call("sessions", "delete", "anna").stdout
     monkeypatch.delenv("KEY_NEXT")
     assert "the environment variable 'KEY_NEXT' is not set" in call("sessions").stderr
