@@ -156,6 +156,8 @@ class McpSession:
         for task in self._notifications:
             task.cancel()
         if self.loop is asyncio.get_running_loop():
+            if not self.is_open:
+                self._owner.cancel()  # the SDK would wait for the rest of the handshake
             await asyncio.wait({self._owner}, timeout=CLOSE_S)
             self._owner.cancel()
 

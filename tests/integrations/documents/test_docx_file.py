@@ -99,7 +99,7 @@ TAGS = {
 }
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(HOSTILE_TEXTS, st.text(max_size=20))
 def test_text_never_becomes_markup(text: str, around: str) -> None:
     document = write(text, Layout(around, around, around, around))

@@ -129,7 +129,7 @@ def test_languages_directions_and_formulas_of_a_page() -> None:
     assert [attributes.get("dir") for tag, attributes in page.tags if tag == "div"] == ["rtl", "rtl", "ltr"]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 @given(HOSTILE_TEXTS)
 def test_text_never_becomes_markup(text: str) -> None:
     page = parse(text)

@@ -27,7 +27,6 @@ from ragflow_lg.integrations.elasticsearch.text_query import (
     TextQuery,
     build_text_query,
     extract_vocabulary_keywords,
-    remove_question_words,
 )
 from ragflow_lg.integrations.elasticsearch.tokenizers import Tokenizer, VocabularyTokenizer, load_infinity_tokenizer
 from tests.conftest import FIXTURES
@@ -220,21 +219,6 @@ def test_any_question_has_a_bounded_query() -> None:
         query_strings.parse(query.text)
         assert "e-" not in query.text
         assert len(query.text) < 200_000
-
-
-@each_row(
-    ("text", "expected"),
-    [
-        ("how does elasticsearch hybrid search ranking work", " elasticsearch hybrid search ranking work"),
-        ("what is the price", " the price"),  # only one of two neighbours is removed
-        ("请问如何使用检索组件", "使用检索组件"),
-        ("谁是张三", "张三"),
-        ("怎么", "怎么"),
-        ("hybrid", "hybrid"),
-    ],
-)
-def test_question_words_are_removed(text: str, expected: str) -> None:
-    assert remove_question_words(text) == expected
 
 
 def test_term_scores_count_terms_and_pairs_of_terms() -> None:
