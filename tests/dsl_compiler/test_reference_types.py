@@ -49,27 +49,6 @@ def parse(text: str) -> Reference:
 
 
 @each_row(
-    ("reference", "is_text"),
-    [
-        ("sys.query", True),
-        ("sys.conversation_turns", False),
-        ("env.word", True),
-        ("env.list", False),
-        ("llm@content", True),
-        ("llm@content.part", None),
-        ("llm@structured", False),
-        ("split@result", False),
-        ("form@name", True),
-        ("form@age", False),
-        ("m@downloads", False),
-        ("missing@x", None),
-    ],
-)
-def test_whether_a_value_is_text(reference: str, is_text: bool | None) -> None:
-    assert types_of_values().is_text(parse(reference)) is is_text
-
-
-@each_row(
     ("reference", "schema"),
     [
         ("llm@structured.rows", {"type": "array", "items": {"type": "string"}}),

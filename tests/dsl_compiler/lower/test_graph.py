@@ -1,7 +1,7 @@
 """The lowered graph: which nodes run, how often and in which order."""
 
 import random
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -10,7 +10,6 @@ from ragflow_lg.adapters.system_services import InlineFiles
 from ragflow_lg.base.errors import RunError
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl_compiler import compile_canvas
-from ragflow_lg.dsl_compiler.names import node_id
 from ragflow_lg.runs.runner import Runner
 from tests.fakes.canvas import CATALOG, canvas, node, switch, text
 from tests.fakes.regions import answer_of, out
@@ -72,24 +71,6 @@ async def test_random_graphs_run_each_live_node_once_in_order(seed: int) -> None
     for source in started:
         for target in targets_of(document["components"][source]):
             assert events.index(("node_finished", source)) < events.index(("node_started", target))
-
-
-@each_row("seed", range(25))
-async def test_random_graphs_run_the_same_nodes_if_stopped_after_every_superstep(seed: int) -> None:
-    document = random_canvas(random.Random(seed))
-    compiled = compile_canvas(document, CATALOG).with_saver(InMemorySaver())
-    config: Any = {"configurable": {"thread_id": "t"}, "recursion_limit": 100}
-    turn, graph = TurnContext(fake_services()), cast("Any", compiled.graph)
-    graph_input: dict[str, str] | None = {"query": "q"}
-    ran: list[str] = []
-    for _ in range(100):
-        await graph.ainvoke(graph_input, config, context=turn, interrupt_after="*")
-        graph_input = None
-        if not (await graph.aget_state(config)).next:
-            break
-    async for snapshot in graph.aget_state_history(config):
-        ran += [node_id(task.name) for task in snapshot.tasks]
-    assert sorted(r for r in ran if r in document["components"]) == sorted(live_nodes(document))
 
 
 async def test_a_join_after_a_cycle_runs_once_with_the_last_values_of_the_cycle() -> None:

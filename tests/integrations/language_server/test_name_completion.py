@@ -1,11 +1,7 @@
-import json
-from typing import Any
-
 from ragflow_lg.dsl_compiler.json_spans import TextEdit, apply_edits
 from ragflow_lg.integrations.language_server.name_completion import CompletionEntry, complete
-from tests.fakes.canvas import canvas, node
 from tests.harness.rows import each_row
-from tests.integrations.language_server.shop import MODEL, TEXT, model_of, offset_of
+from tests.integrations.language_server.shop import MODEL, TEXT, offset_of
 
 GLOBALS = {"sys.query", "sys.user_id", "sys.conversation_turns", "sys.files", "sys.history", "sys.date", "env.shop"}
 
@@ -81,20 +77,3 @@ def test_edges_lead_to_nodes_of_the_same_body() -> None:
 )  # fmt: skip
 def test_nothing_is_offered_elsewhere(old: str, new: str) -> None:
     assert offered(*typed(old, new)) == {}
-
-
-def test_a_loop_offers_its_variables_in_its_body_and_after_it() -> None:
-    variables: list[dict[str, Any]] = [{"variable": "seen", "type": "array", "value": [], "input_mode": "constant"}]
-    components: dict[str, Any] = {
-        "l": node("Loop", {"loop_variables": variables, "maximum_loop_count": 2}, ["m"]),
-        "i": node("LoopItem", {}, ["x"], parent_id="l"),
-        "x": node("Message", {"content": ["{"]}, parent_id="l"),
-        "m": node("Message", {"content": ["{"]}),
-    }
-    text = json.dumps(canvas(components))
-    model = model_of(text)
-    for reader in ("x", "m"):
-        offset = text.index('"{"', text.index(f'"{reader}": {{')) + 2
-        labels = [entry.label for entry in complete(text, model, (), offset)]
-        assert "l@seen" in labels
-        assert ("x@content" in labels) is (reader == "m"), "what the last round has left"

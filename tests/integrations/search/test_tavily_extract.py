@@ -4,10 +4,9 @@ from typing import Any
 from ragflow_lg.integrations.search.tavily_extract import tavily_extract
 from ragflow_lg.services.http import HttpResponse
 from tests.fakes.agents import play_agent, tool_calls
-from tests.fakes.http_server import Route
-from tests.fakes.run import Result, run_component
+from tests.fakes.run import Result
 from tests.fakes.services import Reply, ScriptedHttp
-from tests.fakes.tools import local_service, request_parts, run_search
+from tests.fakes.tools import run_search
 from tests.harness.rows import each_row
 
 PAGES: list[dict[str, Any]] = [{"url": "http://e/1", "raw_content": "# Laos", "images": []}]
@@ -18,20 +17,6 @@ TOOL = {"component_name": "TavilyExtract", "name": "Reader", "params": {"api_key
 async def extract(params: dict[str, Any], body: str = BODY, key: str = "k") -> tuple[Result, ScriptedHttp]:
     answers = {"http://t/extract": HttpResponse(200, {}, body, "")}
     return await run_search(tavily_extract, params, answers, service="tavily", key=key)
-
-
-async def test_the_request_on_the_wire() -> None:
-    async with local_service(Route("/extract", body=BODY), service="tavily", key="s3cret") as (server, services):
-        result = await run_component(tavily_extract, {"urls": "http://e/1, http://e/2"}, services=services)
-    assert (result.error, result.outputs["json"]) == (None, PAGES)
-    assert request_parts(server.received[0]) == ("POST", "/extract", {})
-    assert server.received[0].header("Authorization") == "Bearer s3cret"
-    assert json.loads(server.received[0].body) == {
-        "urls": ["http://e/1", "http://e/2"],
-        "extract_depth": "basic",
-        "format": "markdown",
-        "include_images": False,
-    }
 
 
 @each_row(

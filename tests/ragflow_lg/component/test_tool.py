@@ -3,7 +3,6 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.component.spec import ComponentParams, ToolResult
 from ragflow_lg.component.tool import QueryText, tool
 from tests.fakes.run import run_component
@@ -54,28 +53,6 @@ async def test_a_tool_is_not_called_without_a_query(query: Any) -> None:
     result = await run_component(echo, {"query": query, "times": 3}, outputs={"a": {"none": None}})
     assert (result.error, result.outputs["formalized_content"]) == (None, "")
     assert "tone" not in result.outputs
-
-
-async def test_the_needed_argument_and_the_blank_result_can_be_chosen() -> None:
-    class Pages(BaseModel):
-        pages: list[str] = Field(default_factory=list[str])
-
-    @tool(
-        "Reader",
-        function="read",
-        params=Params,
-        arguments=Pages,
-        defaults={},
-        needs="pages",
-        blank=ToolResult([], {"json": []}),
-        description="Read.",
-    )
-    async def reader(ctx: Any, params: Params, arguments: Pages) -> ToolResult:
-        raise ServiceError("called")
-
-    for pages in ([], [" "], None):
-        assert (await run_component(reader, {"pages": pages})).outputs["json"] == []
-    assert (await run_component(reader, {"pages": ["x"]})).error == "called"
 
 
 def test_a_once_only_tool_is_not_retried_by_its_node() -> None:

@@ -29,22 +29,6 @@ async def test_thinking_without_an_opening_tag_beside_a_call_is_not_part_of_the_
     assert turn.run.answer == "Well. Vientiane."
 
 
-async def test_an_agent_can_be_a_tool() -> None:
-    finder: dict[str, Any] = {
-        "component_name": "Agent",
-        "name": "Fact Finder",
-        "params": {"llm_id": "m@Test", "sys_prompt": "You find.", "tools": [WIKI], "description": "Finds facts."},
-    }
-    task = {"user_prompt": "Find it", "reasoning": "why", "context": "Laos"}
-    replies = [tool_calls(("Fact_Finder_0", task)), LOOK, Reply("Found."), Reply("It is found.")]
-    turn = await play_agent(replies, {"sys_prompt": "Boss.", "tools": [finder]})
-    assert (turn.run.answer, turn.run.usage.calls) == ("It is found.", 4)
-    inner = turn.model.requests[1][1]
-    assert inner.messages[0]["content"] == "\nREASONING:\nwhy\n\nCONTEXT:\nLaos\n\nQUERY:\nFind it\n"
-    assert turn.model.requests[0][1].tools[0].description == "Finds facts."
-    assert turn.state["turn"]["references"]["chunks"]
-
-
 async def test_an_empty_question_of_a_longer_conversation_changes_nothing() -> None:
     prompts = [{"role": role, "content": f"m{n}"} for n, role in enumerate(["user", "assistant"] * 2 + ["user"])]
     turn = await play_agent([Reply(""), Reply("hi")], {"prompts": prompts})

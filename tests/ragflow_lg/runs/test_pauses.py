@@ -3,11 +3,9 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import AnswerError, ConflictError
-from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.runs.pauses import AnswerRequest, Pause, match_answers
-from tests.fakes.regions import assign, form, iteration, loop, out, play_run, runner_of, text
+from tests.fakes.regions import assign, form, iteration, out, play_run, runner_of, text
 from tests.harness.rows import each_row
-from tests.stores import OpenStore
 
 SHIRT, SHOES, BAG = "a" * 32, "b" * 32, "c" * 32
 SIZE = {"name": "Size", "type": "integer", "optional": False}
@@ -69,21 +67,6 @@ def test_all_problems_of_all_forms_are_reported_together() -> None:
     with pytest.raises(AnswerError) as error_of_one:
         match({"size": "big"}, pauses=OPEN[1:])
     assert (list(error_of_one.value.problems), error_of_one.value.node) == (["size"], "Form:Shoes")
-
-
-async def test_every_answer_to_a_form_in_a_loop_can_start_in_a_new_process(reopen: OpenStore) -> None:
-    body = {"ask": form("w", tips="{lp@text}", downstream=["t"]), "t": text(["k"], "{lp@text}{ask@w}")}
-    body["k"] = assign("lp@text", "t@result")
-    components = {**loop(body, count=3, variables={"text": ""}), **out("{lp@text}")}
-    tips: list[str] = []
-    request: TurnRequest = {"query": "q"}
-    for word in ("a", "b", "c", ""):
-        async with reopen() as store:
-            runner = runner_of(components, store=store)
-            answer, _ = await play_run(runner.start("s", request))
-            tips += [pause.tips for pause in await runner.pauses("s")]
-            request = {"query": "", "inputs": {"w": {"value": word}}}
-    assert (answer, tips) == ("abc", ["", "a", "ab"])
 
 
 async def test_the_files_of_an_answer_are_recorded_for_components_that_load_them() -> None:

@@ -9,10 +9,7 @@ import pytest
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
-from ragflow_lg.catalog import load_catalog
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.component.decorator import component
-from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
 from tests.fakes.regions import node, out, play_run, runner_of, text
 from tests.stores import OpenStore
 
@@ -142,32 +139,3 @@ async def test_a_result_is_stored_after_its_events_are_published(reopen: OpenSto
 
 class ProcessDeath(BaseException):
     """Ends a run as the end of the process would: nothing handles it."""
-
-
-class StepOutputs(ComponentOutputs):
-    answer: Any = None
-
-
-async def test_stored_steps_inside_a_node_are_not_repeated(reopen: OpenStore) -> None:
-    log: list[int] = []
-
-    @component("Worker", params=ComponentParams, outputs=StepOutputs, description="Works.")
-    async def work(ctx: Any, params: ComponentParams) -> StepOutputs:
-        async def call(number: int) -> Any:
-            log.append(number)
-            if log == [1, 2, 3]:
-                raise ProcessDeath
-            return {"number": number}
-
-        return StepOutputs(answer=[await ctx.step("call", {"n": n}, lambda n=n: call(n)) for n in (1, 2, 3)])
-
-    catalog = load_catalog()
-    catalog.add(work)
-    nodes = {"w": node("Worker", {}, ["out"]), **out("{w@answer}")}
-    async with reopen() as store:
-        with pytest.raises(ProcessDeath):
-            await play_run(runner_of(nodes, catalog=catalog, store=store).start("s", {"query": "q"}))
-    async with reopen() as store:
-        answer, _ = await play_run(runner_of(nodes, catalog=catalog, store=store).continue_("s"))
-    assert log == [1, 2, 3, 3]
-    assert answer == '[{"number": 1}, {"number": 2}, {"number": 3}]'

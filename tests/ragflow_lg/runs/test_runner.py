@@ -14,7 +14,7 @@ from ragflow_lg.services.chat import ChatDelta, ChatRequest
 from ragflow_lg.services.sessions import hold_lease
 from tests.fakes.canvas import CATALOG, canvas, node, switch, text
 from tests.fakes.regions import assign, form, iteration, loop, out, play_run, runner_of
-from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
+from tests.fakes.services import OneModel, ScriptedModel, fake_services
 from tests.stores import OpenStore
 
 TWO = {"a": form("x", downstream=["out"]), "b": form("y", downstream=["out"]), **out("{a@x}+{b@y} {sys.query}")}
@@ -22,20 +22,6 @@ TWO = {"a": form("x", downstream=["out"]), "b": form("y", downstream=["out"]), *
 
 def create_runner(components: dict[str, Any], saver: Any = None, **services: Any) -> Runner:
     return Runner(compile_canvas(canvas(components), CATALOG), fake_services(**services), saver=saver)
-
-
-async def test_turns_share_the_state_of_their_session_only() -> None:
-    count = {"variables": [{"variable": "env.n", "operator": "+=", "parameter": 1}]}
-    components = {"a": node("VariableAssigner", count, ["out"]), **out("{env.n} {sys.history}")}
-    variables = {"n": {"name": "n", "type": "number", "value": 0}}
-    runner = runner_of(components, variables=variables, saver=InMemorySaver())
-    turns = (("x", "one"), ("x", "two"), ("y", "three"))
-    answers = [(await play_run(runner.start(session, {"query": query})))[0] for session, query in turns]
-    assert answers[0] == '1 ["user: one"]'
-    assert answers[1].startswith('2 ["user: one", "assistant: 1 ')
-    assert answers[2] == '1 ["user: three"]'
-    assert (await runner.state("x"))["turn"]["number"] == 2
-    assert (await runner.state("nobody")) == {}
 
 
 class EndlessModel(ScriptedModel):
@@ -52,22 +38,6 @@ class EndlessModel(ScriptedModel):
 
 
 STREAM = {"g": node("LLM", {"prompts": "x"}, ["m"]), "m": node("Message", {"content": "{g@content}"})}
-
-
-async def test_a_cancelled_run_stops_its_model_and_the_session_can_continue() -> None:
-    saver, model = InMemorySaver(), EndlessModel()
-    run = create_runner(STREAM, saver, models=OneModel(model)).start("s", {"query": "q"})
-    events: list[Any] = []
-    async with asyncio.timeout(60):
-        async for event in run:
-            events.append(event)
-            if event.event == "message":
-                run.cancel()
-    assert run.status == "cancelled"
-    assert (events[-1].event, events[-1].outputs) == ("workflow_finished", "Task has been canceled")
-    assert model.is_closed
-    again = create_runner(STREAM, saver, models=OneModel(ScriptedModel([Reply("ok")]))).start("s", {"query": "q"})
-    assert (await play_run(again))[0] == "ok"
 
 
 async def test_without_a_store_a_turn_cannot_be_resumed_or_continued() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.recording.cassette import CassetteWriter, Failure, Line, read_cassette
+from ragflow_lg.adapters.recording.cassette import CassetteWriter, Failure, Line
 from ragflow_lg.adapters.recording.player import Player
 from ragflow_lg.adapters.recording.recorder import Recorder
 from ragflow_lg.base.errors import CassetteError, ServiceError, SettingsError
@@ -22,7 +22,7 @@ from tests.fakes.mcp_servers import FakeServer
 from tests.fakes.policies import Canvases
 from tests.fakes.recordings import record, replay
 from tests.fakes.regions import iteration, out
-from tests.fakes.services import CountedIds, FixedClock, NamedFiles, OneModel, Reply, ScriptedHttp, ScriptedModel
+from tests.fakes.services import CountedIds, FixedClock, NamedFiles, OneModel, Reply, ScriptedModel
 from tests.fakes.services import fake_services as fakes
 
 
@@ -286,27 +286,6 @@ async def test_many_equal_requests_take_linear_time(tmp_path: Path) -> None:
     start_s = time.process_time()
     assert [await stream_of(model) for _ in range(1000)] == [str(n) for n in range(1, 1001)]
     assert time.process_time() - start_s < 4
-
-
-async def test_an_exchange_belongs_to_its_caller_inside_other_callers(tmp_path: Path) -> None:
-    file, callers = tmp_path / "r.jsonl", (Caller("Canvas:N", "2/1.1"), Caller("LLM:A", "0"))
-
-    def inside(services: Services) -> Services:
-        for caller in callers:
-            assert services.for_caller is not None
-            services = services.for_caller(caller)
-        return services
-
-    request = HttpRequest("GET", "http://x")
-    with CassetteWriter(file) as writer:
-        http = ScriptedHttp({"http://x": HttpResponse(200, {}, "hello", "http://x")})
-        await inside(Recorder(writer, Redactor()).wrap(fakes(http=http))).http.send(request)
-    assert [(line.node, line.position) for _, line in read_cassette(file) if line.node] == [
-        ("Canvas:N/LLM:A", "2/1.1>0")
-    ]
-    player = Player(file, Redactor())
-    replayed = inside(player.wrap(player.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies())))
-    assert (await replayed.http.send(request)).text == "hello"
 
 
 def test_dates_and_seeds_are_replayed_and_then_new(tmp_path: Path) -> None:
