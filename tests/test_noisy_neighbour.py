@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.noisy.attacks import ATTACKS
-from tests.harness.noisy.campaign import Result, play
-from tests.harness.noisy.stage import open_stage
+from tests.harness.noisy import Result, open_stage, play
+from tests.harness.noisy_attacks import ATTACKS
 
 pytestmark = pytest.mark.slow
 

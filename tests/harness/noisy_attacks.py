@@ -1,4 +1,4 @@
-"""What the attacker does: one attack of each kind. ``python -m tests.harness.noisy.attacks NAME`` plays one.
+"""What the attacker does: one attack of each kind. ``python -m tests.harness.noisy_attacks NAME`` plays one.
 
 It reads a `Target` as JSON from stdin, attacks until stdin ends, and prints how often it had which answer.
 """
@@ -23,7 +23,7 @@ CHAT = "/api/v1/agents/chat/completions"
 END = node("Message", {"content": ["done"]})
 ECHO = canvas({"m": node("Message", {"content": ["Said {sys.query}"]})})
 FILES = canvas({"m": node("Message", {"content": ["{sys.files}"]})})
-ENDLESS = canvas({"l": node("LLM", {"llm_id": "endless@Hostile", "prompts": "{sys.query}"}, ["m"]), "m": END})
+LONG = canvas({"l": node("LLM", {"prompts": "{sys.query}"}, ["m"]), "m": node("Message", {"content": ["{l@content}"]})})
 
 
 class Target(Struct):
@@ -199,7 +199,7 @@ ATTACKS: dict[str, Attack] = {
     "turns": _playing("ordinary turns, as many as go", lambda: ECHO, at_once=64),
     "keys": Attack("invented keys", _invent_key, at_once=32),
     "forks": Attack("copies of a session", _fork, _creating(lambda: ECHO), at_once=16),
-    "model": _playing("a model that writes without end", lambda: ENDLESS, at_once=16),
+    "model": _playing("a model that writes two megabytes", lambda: LONG, "endless", at_once=16),
 }
 
 
