@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.knowledge.retriever_knowledge import RetrieverKnowledge, RetrieverSettings
+from ragflow_lg.integrations.knowledge.retriever_knowledge import RetrieverKnowledge, RetrieverSettings
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch
 from tests.server.cli.command import ROOT, invoke
 from tests.server.http.app_server import ECHO, start_app

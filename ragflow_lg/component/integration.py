@@ -37,12 +37,12 @@ CORE_NAMES = {
     "variableaggregator variableassigner fillup parallel searchmydataset search_my_dataset "
     "search_my_dateset",
     "section": "agents canvases checkpoint_durability checkpoint_prefix checkpoint_ttl_s checkpoints compat crawler "
-    "datasets default_model embeddings encryption_keys http knowledge limits memories models otel pauses prompts "
+    "default_model embeddings encryption_keys http limits memories models otel pauses prompts "
     "providers queue rerankers retention run server tenants tools "
     "chat_settings compatibility default_embedding embedding_settings http_settings known_embedding known_reranker "
-    "permits restrict_models secrets section shared store_options tenant tool_servers tool_settings",
-    "need": "address canvas dataset key mcp_server memory model package reranker search_option",
-    "command": "canvas chat check components continue doctor init kb keys memory models needs prompts resume run "
+    "permits restrict secrets section shared shared_patterns store_options tenant tool_servers tool_settings",
+    "need": "address canvas key mcp_server memory model package",
+    "command": "canvas chat check components continue doctor init keys memory models needs prompts resume run "
     "schedules serve sessions settings trust worker",
 }
 """The names that integrations cannot have. They are written down, because importing what has them takes long."""

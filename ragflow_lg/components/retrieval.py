@@ -11,7 +11,7 @@ from typing import Annotated, Any, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, field_validator, model_validator
 
 from ragflow_lg.base.diagnostics import Finding
-from ragflow_lg.base.errors import ComponentError, SettingsError
+from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.tokens import shorten
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.memory_user import memory_user
@@ -255,7 +255,7 @@ async def retrieval(ctx: RunContext, params: Params, arguments: Arguments) -> To
         return _nothing(params)
     if not params.entries:
         raise ComponentError(NO_DATASET, node=ctx.node.id)
-    knowledge = _knowledge(ctx)
+    knowledge = ctx.services.of(Knowledge)
     datasets = await _datasets(ctx, knowledge, params.entries)
     question = arguments.query[:MAX_QUESTION_CHARS]
     document_ids = await _documents(ctx, knowledge, datasets, params.meta_data_filter, question)
@@ -321,16 +321,6 @@ def _render(rows: Sequence[Any]) -> tuple[list[dict[str, JsonValue]], str]:
     """Return the chunks in readable form and their text for a model; slow for 10,000 chunks."""
     chunks = readable_chunks(rows)
     return chunks, knowledge_text(chunks)
-
-
-def _knowledge(ctx: RunContext) -> Knowledge:
-    knowledge = ctx.services.knowledge
-    if knowledge is None:
-        raise SettingsError(
-            "Retrieval has no knowledge base: in the [knowledge] settings, set url to sqlite:///PATH for a local "
-            "file, or to the URL of a RAGFlow server or its Elasticsearch."
-        )
-    return knowledge
 
 
 async def _datasets(ctx: RunContext, knowledge: Knowledge, entries: Sequence[str | Reference]) -> tuple[Dataset, ...]:

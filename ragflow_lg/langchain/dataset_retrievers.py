@@ -16,7 +16,6 @@ from pydantic import Field, PrivateAttr, SecretStr
 
 from ragflow_lg.base.blocking_calls import run_blocking
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.base.extras import require
 from ragflow_lg.base.values import to_text
 from ragflow_lg.component.integration import load_store
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch, Embedders, Knowledge
@@ -121,11 +120,10 @@ class DatasetRetriever(BaseRetriever):
         return self._opened[loop].knowledge
 
     def _open(self) -> _Opened:
-        from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
         from ragflow_lg.server.settings import load_settings
 
         settings: Settings = self.settings or load_settings(None)
-        knowledge = SettingsKnowledge(settings)
+        knowledge = load_store("sqlite").SettingsKnowledge(settings)
         return _Opened(knowledge, (knowledge.aclose,))
 
 
@@ -139,10 +137,7 @@ class EmbeddedRetriever(DatasetRetriever):
     embeddings: Embeddings | None = None
 
     def _open(self) -> _Opened:
-        require("knowledge", "A local dataset")
-        from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
-
-        return _Opened(EmbeddedKnowledge(self.file, _embedders(self.embeddings)), ())
+        return _Opened(load_store("sqlite").open_file(self.file, _embedders(self.embeddings)), ())
 
 
 class RagflowRetriever(DatasetRetriever):
@@ -154,11 +149,12 @@ class RagflowRetriever(DatasetRetriever):
     timeout_s: Annotated[float, Field(gt=0)] = 60.0
 
     def _open(self) -> _Opened:
-        from ragflow_lg.adapters.knowledge.ragflow_knowledge import RagflowApiKnowledge
-
         key, http = self.api_key.get_secret_value(), _open_http(self.url)
         names = {"setting": "url", "key_setting": "api_key or RAGFLOW_API_KEY"}
-        return _Opened(RagflowApiKnowledge(self.url, key, http, timeout_s=self.timeout_s, **names), (http.aclose,))
+        return _Opened(
+            load_store("ragflow").RagflowApiKnowledge(self.url, key, http, timeout_s=self.timeout_s, **names),
+            (http.aclose,),
+        )
 
 
 class RagflowIndexRetriever(DatasetRetriever):

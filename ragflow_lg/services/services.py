@@ -16,7 +16,6 @@ from ragflow_lg.base.ids import RunId
 from ragflow_lg.services.artifacts import Artifacts, NoArtifacts
 from ragflow_lg.services.chat import ChatModels
 from ragflow_lg.services.http import HttpClient
-from ragflow_lg.services.knowledge import Knowledge
 from ragflow_lg.services.memories import Memories, NoMemories
 from ragflow_lg.services.tool_policies import ToolPolicies, ToolSettings
 from ragflow_lg.services.workers import NoWorkers, Workers
@@ -147,8 +146,6 @@ class Services(Struct, frozen=True):
     tools: ToolSettings = field(default_factory=ToolSettings)
     policies: ToolPolicies = field(default_factory=ToolPolicies)
     for_caller: Callable[[Caller], Services] | None = None
-    knowledge: Knowledge | None = None
-    """The datasets for Retrieval, None if the settings define none."""
     prompts: Mapping[str, str] = field(default_factory=dict[str, str])
     """Texts that replace the engine's own prompts, by name; see `ragflow_lg.models.prompt_texts`."""
     workers: Workers = field(default_factory=NoWorkers)

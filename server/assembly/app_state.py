@@ -13,7 +13,6 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.key_ring import make_key_ring
 from ragflow_lg.checkpoints.store_url import store_kind
-from ragflow_lg.server.assembly.knowledge_sources import report_plain_datasets
 from ragflow_lg.server.assembly.open_services import open_services
 from ragflow_lg.server.assembly.run_callbacks import open_callbacks
 from ragflow_lg.server.assembly.tenant_resources import TenantResources
@@ -81,7 +80,6 @@ async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerat
         SettingsError: If a setting is invalid.
     """
     url = settings.server.database.get_secret_value()
-    report_plain_datasets(settings)
     async with (
         open_database(url, make_key_ring(settings.store_options["keys"])) as database,
         open_store(settings.checkpoints, **settings.store_options) as store,

@@ -6,19 +6,16 @@ They are not errors: the settings may differ where the canvas will run, and ``--
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ragflow_lg.base.diagnostics import ADVICE, Diagnostic, Severity
-from ragflow_lg.base.errors import RagflowLgError, SettingsError
-from ragflow_lg.base.extras import require
+from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.component.integration import find_integrations
 from ragflow_lg.component.plan import Plan, PlanNode
 from ragflow_lg.component.spec import Requirement
 from ragflow_lg.dsl_compiler import extend_pointer
-from ragflow_lg.server.assembly.tenant_settings import describe_unshared_dataset, find_rights
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,10 +26,7 @@ if TYPE_CHECKING:
 
 LABELS = {
     "model": "model",
-    "dataset": "dataset",
     "memory": "memory",
-    "reranker": "rerank model",
-    "search_option": "search option",
     "key": "API key of",
     "mcp_server": "MCP server",
     "canvas": "canvas",
@@ -42,7 +36,12 @@ LABELS = {
 """The kinds of the core, in the order in which they are listed. Those of integrations follow."""
 
 
-OWNERS = {"speech": ("speech", "model-unavailable")}
+OWNERS = {
+    "dataset": ("knowledge", "dataset-unknown"),
+    "reranker": ("knowledge", "reranker-unavailable"),
+    "search_option": ("knowledge", "params-unsupported"),
+    "speech": ("speech", "model-unavailable"),
+}
 """The integrations that check what components of the core need, and the diagnostics if they are not installed."""
 
 
@@ -166,15 +165,11 @@ class _Checks:
         from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
 
         self._settings = settings
-        self._rights = find_rights(settings, settings.tenant, "") if settings.tenant else None
         self._models = ConfiguredModels(settings.chat_settings())
         self._tools = settings.tool_settings
         self.by_kind: dict[str, Callable[[str], tuple[str, str]]] = {
             "model": lambda name: ("model-unavailable", self._check_model(name)),
-            "dataset": lambda name: ("dataset-unknown", self._check_dataset(name)),
             "memory": lambda name: ("memory-unknown", self._check_memory(name)),
-            "reranker": lambda name: ("reranker-unavailable", self._check_reranker(name)),
-            "search_option": lambda name: ("params-unsupported", self._check_search_option(name)),
             "key": lambda name: ("key-missing", self._check_key(name)),
         }
         found = find_integrations()
@@ -193,59 +188,6 @@ class _Checks:
         except SettingsError as error:
             return str(error)
         return ""
-
-    def _check_dataset(self, name: str) -> str:
-        """Check a dataset of the embedded knowledge base. Servers are not asked."""
-        rights = self._rights
-
-        def may_use(names: tuple[str, str]) -> bool:
-            return rights is None or any(rights.has_key("datasets", each) for each in names)
-
-        if own := _find_retriever(self._settings, name):
-            is_shared = may_use(own)
-            return "" if is_shared else describe_unshared_dataset(self._settings.tenant, name)
-        try:
-            if self._settings.knowledge.url.startswith(("ragflow+", "elasticsearch+")):
-                return "" if rights is None or rights.keys else describe_unshared_dataset(self._settings.tenant, name)
-            dataset = _find_dataset(self._settings, name)
-            require("knowledge", "A local dataset")  # first, so that a dataset can be created
-        except RagflowLgError as error:
-            return str(error)
-        if dataset is not None and may_use(dataset):
-            return ""
-        if rights is not None:
-            return describe_unshared_dataset(self._settings.tenant, name)
-        label = name[:200] if name.isprintable() else repr(name[:200])
-        create = f"ragflow-lg kb create NAME --id {shlex.quote(label)}"
-        return (
-            f"The dataset {label!r} does not exist. Create it with `{create}` and `ragflow-lg kb add FOLDER --dataset "
-            "NAME`, or set [knowledge] url to the RAGFlow server that has it."
-        )
-
-    def _check_reranker(self, rerank_id: str) -> str:
-        from ragflow_lg.adapters.knowledge.rerankers import find_reranker
-
-        url = self._settings.knowledge.url
-        if url.startswith("ragflow+"):
-            return ""  # RAGFlow itself reranks
-        is_shared = self._rights is None or self._rights.has_model(rerank_id)
-        if is_shared and self._settings.known_reranker(rerank_id):
-            return ""
-        try:
-            section = self._settings.rerankers[find_reranker(rerank_id, self._settings.rerankers)]
-        except SettingsError as error:
-            return str(error)
-        return _missing_key(repr(rerank_id), section.api_key.problem())
-
-    def _check_search_option(self, name: str) -> str:
-        url = self._settings.knowledge.url
-        if url.startswith("ragflow+"):
-            return ""
-        place = "Elasticsearch" if url.startswith("elasticsearch+") else "the embedded knowledge base"
-        return (
-            f"The search fails, because {place} does not support {name}. Set it to false, or set [knowledge] url to "
-            "the address of a RAGFlow server."
-        )
 
     def _check_memory(self, name: str) -> str:
         if name in self._settings.memories:
@@ -267,22 +209,3 @@ def _missing_key(what: str, problem: str) -> str:
 
 def _check_with(integration: Integration, need: NeedKind, settings: Settings, name: str) -> tuple[str, str]:
     return need.code, integration.load(need.find_problem)(settings, name)
-
-
-def _find_retriever(settings: Settings, name: str) -> tuple[str, str] | None:
-    """Return the id and the name of a dataset in ``[knowledge.datasets]``, or None."""
-    datasets = ((section.id or key, key) for key, section in settings.knowledge.datasets.items())
-    return next((dataset for dataset in datasets if name in dataset), None)
-
-
-def _find_dataset(settings: Settings, name: str) -> tuple[str, str] | None:
-    """Return the id and the name of a dataset of the embedded knowledge base, or None."""
-    from ragflow_lg.adapters.knowledge.knowledge_file import KnowledgeFile, find_dataset
-    from ragflow_lg.server.assembly.knowledge_sources import embedded_path
-
-    file = KnowledgeFile(embedded_path(settings.knowledge.url))
-    if not file.exists:
-        return None
-    with file.reading() as connection:
-        found = find_dataset(connection, name)
-    return None if found is None else (found.id, found.name)

@@ -11,7 +11,7 @@ from ragflow_lg.services.memories import NoMemories
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf
-    from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
+    from ragflow_lg.server.assembly.search_models import SearchModels
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.services.chat import ChatModels
     from ragflow_lg.services.knowledge import Embedders
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def open_memories(
-    settings: Settings, knowledge: SettingsKnowledge, models: ChatModels, clock: Clock, workers: Workers
+    settings: Settings, search: SearchModels, models: ChatModels, clock: Clock, workers: Workers
 ) -> AsyncGenerator[Memories]:
     """Open the memories, which are kept at the URL of the session store. Extractions end before they are closed.
 
@@ -37,12 +37,12 @@ async def open_memories(
     from ragflow_lg.models.prompt_texts import PROMPTS
 
     prompt = settings.prompts.get("memory_extraction") or PROMPTS["memory_extraction"].text
-    async with open_shelves(settings, knowledge) as shelves, aclosing(BackgroundTasks()) as tasks:
+    async with open_shelves(settings, search) as shelves, aclosing(BackgroundTasks()) as tasks:
         yield StoredMemories(shelves, tasks, models, clock, prompt, workers=workers)
 
 
 @asynccontextmanager
-async def open_shelves(settings: Settings, knowledge: SettingsKnowledge) -> AsyncGenerator[Mapping[str, MemoryShelf]]:
+async def open_shelves(settings: Settings, search: SearchModels) -> AsyncGenerator[Mapping[str, MemoryShelf]]:
     """Open the memories by id, for reading and deleting.
 
     Raises:
@@ -51,7 +51,7 @@ async def open_shelves(settings: Settings, knowledge: SettingsKnowledge) -> Asyn
     from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf
     from ragflow_lg.checkpoints import open_items
 
-    embedders = knowledge.embedders()
+    embedders = search.embedders
 
     def shelf(id_: str) -> MemoryShelf:
         memory = settings.memories[id_].settings(id_)

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
 from ragflow_lg.server.assembly.open_services import tool_policies
-from ragflow_lg.server.assembly.tenant_knowledge import TenantKnowledge
 from ragflow_lg.server.assembly.tenant_settings import DEFAULT_TENANT, find_rights, restrict_settings
 from ragflow_lg.services.services import SupportsTenants
 
@@ -76,7 +75,6 @@ class TenantResources:
             tools=settings.tool_settings,
             policies=tool_policies(settings, base.clock),
             memories=restrict_memories(base.memories, settings, tenant, models, base.workers),
-            knowledge=None if base.knowledge is None else TenantKnowledge(base.knowledge, tenant, rights),
         )
         integrations = {
             protocol: service.for_tenant(settings, restricted) if isinstance(service, SupportsTenants) else service

@@ -85,8 +85,13 @@ def restrict_settings(settings: Settings, tenant: str, rights: Rights) -> Settin
             "http": http if rights.has_key("http", "allow") else http.model_copy(update={"allow": ()}),
         }
     )
-    copy.restrict_models(tenant, rights.models)
+    copy.restrict(tenant, rights.models, rights.keys)
     return copy
+
+
+def rights_in(settings: Settings) -> Rights:
+    """Return what the tenant of restricted settings may use."""
+    return Rights(*settings.shared_patterns)
 
 
 def describe_unshared_dataset(tenant: str, name: str) -> str:

@@ -128,7 +128,6 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
     Example: ragflow-lg doctor --checkpoint redis://localhost:6379
     """
     from ragflow_lg.checkpoints.backends import probe_store
-    from ragflow_lg.server.assembly.knowledge_sources import check_plain_datasets
     from ragflow_lg.server.assembly.library import catalog
     from ragflow_lg.server.assembly.server_probe import probe_server
     from ragflow_lg.server.assembly.unknown_names import find_unknown_names
@@ -149,7 +148,6 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
         found = await probe_store(url, ttl_s=config.checkpoint_ttl_s)
         found += _probe_keys(config)
         found += await probe_server(config)
-        found += check_plain_datasets(config)
         return [*found, *tools]
 
     findings = asyncio.run(examine())

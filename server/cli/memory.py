@@ -173,8 +173,8 @@ def _get(shelves: Mapping[str, MemoryShelf], memory_id: str) -> MemoryShelf:
 
 
 def _run(settings: Path | None, work: Callable[[Mapping[str, MemoryShelf]], Awaitable[T]]) -> T:
-    from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
     from ragflow_lg.server.assembly.memories import open_shelves
+    from ragflow_lg.server.assembly.search_models import SearchModels
     from ragflow_lg.server.settings import load_settings
 
     loaded = load_settings(settings)
@@ -182,7 +182,7 @@ def _run(settings: Path | None, work: Callable[[Mapping[str, MemoryShelf]], Awai
         raise SettingsError('The settings declare no memory. Add [memories."ID"].')
 
     async def run() -> T:
-        async with aclosing(SettingsKnowledge(loaded)) as knowledge, open_shelves(loaded, knowledge) as shelves:
+        async with aclosing(SearchModels(loaded)) as search, open_shelves(loaded, search) as shelves:
             return await work(shelves)
 
     return asyncio.run(run())

@@ -106,10 +106,10 @@ async def _test_all(settings: Settings, chosen: Sequence[ListedModel], timeout_s
     """Test models one after the other. Return whether all of them work."""
     from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
     from ragflow_lg.adapters.chat.openai_chat import OpenAIChat
-    from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
+    from ragflow_lg.server.assembly.search_models import SearchModels
     from ragflow_lg.services.chat import ChatRequest
 
-    chat, knowledge = ConfiguredModels(settings.chat_settings()), SettingsKnowledge(settings)
+    chat, models = ConfiguredModels(settings.chat_settings()), SearchModels(settings)
 
     async def ask(id_: str) -> str:
         model, request = chat.model(id_), ChatRequest("", ({"role": "user", "content": QUESTION},))
@@ -119,10 +119,10 @@ async def _test_all(settings: Settings, chosen: Sequence[ListedModel], timeout_s
         return f"{text}\n      window of {window:,} tokens; to keep it: {model.window_setting(window)}"
 
     async def embed(id_: str) -> str:
-        return f"{len(await knowledge.embedders().embedder(id_).embed_question('ready'))} numbers"
+        return f"{len(await models.embedders.embedder(id_).embed_question('ready'))} numbers"
 
     async def rerank(id_: str) -> str:
-        scores = await knowledge.rerankers().reranker(id_).scores("ready?", ["ready", "a chair"])
+        scores = await models.rerankers.reranker(id_).scores("ready?", ["ready", "a chair"])
         return f"scores {', '.join(f'{score:.2f}' for score in scores)}"
 
     calls: dict[str, Callable[[str], Awaitable[str]]] = {"chat": ask, "embedding": embed, "rerank": rerank}
@@ -133,7 +133,7 @@ async def _test_all(settings: Settings, chosen: Sequence[ListedModel], timeout_s
             works &= await _test(model.id, kind, calls[kind], timeout_s)
     finally:
         await chat.aclose()
-        await knowledge.aclose()
+        await models.aclose()
     return works
 
 

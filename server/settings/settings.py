@@ -19,7 +19,7 @@ from ragflow_lg.component.integration import find_integrations
 from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.server.settings.compat_choices import CompatChoices
 from ragflow_lg.server.settings.encryption_section import EncryptionKeySection, to_keys
-from ragflow_lg.server.settings.knowledge_sections import DatasetSection, KnowledgeSection, MemorySection
+from ragflow_lg.server.settings.knowledge_sections import MemorySection
 from ragflow_lg.server.settings.limits_section import LimitsSection, PausesSection, TenantSection
 from ragflow_lg.server.settings.prompts_section import PromptsSection
 from ragflow_lg.server.settings.provider_variables import find_address, find_key
@@ -92,9 +92,7 @@ class CoreSettings(BaseSettings):
     providers: dict[str, ProviderSection] = Field(default_factory=dict[str, ProviderSection])
     models: dict[str, ModelSection] = Field(default_factory=dict[str, ModelSection])
     tools: dict[str, ToolSection] = Field(default_factory=dict[str, ToolSection])
-    knowledge: KnowledgeSection = KnowledgeSection()
     embeddings: dict[str, EmbeddingSection] = Field(default_factory=dict[str, EmbeddingSection])
-    datasets: dict[str, DatasetSection] = Field(default_factory=dict[str, DatasetSection])
     memories: dict[str, MemorySection] = Field(default_factory=dict[str, MemorySection])
     rerankers: dict[str, RerankerSection] = Field(default_factory=dict[str, RerankerSection])
     http: HttpSection = HttpSection()
@@ -124,6 +122,7 @@ class CoreSettings(BaseSettings):
 
     _tenant: str = PrivateAttr("")
     _shared_models: tuple[str, ...] = PrivateAttr(("*",))
+    _shared_keys: tuple[str, ...] = PrivateAttr(("*",))
 
     @classmethod
     def settings_customise_sources(
@@ -158,9 +157,14 @@ class CoreSettings(BaseSettings):
             raise LookupError(f"No integration has declared the section {kind}.")
         return getattr(self, found)
 
-    def restrict_models(self, tenant: str, patterns: tuple[str, ...]) -> None:
-        """Leave a tenant only the models whose provider or id matches, also of providers from the environment."""
-        self._tenant, self._shared_models = tenant, patterns
+    def restrict(self, tenant: str, models: tuple[str, ...], keys: tuple[str, ...]) -> None:
+        """Leave a tenant only what the patterns match, also of providers from the environment and of datasets."""
+        self._tenant, self._shared_models, self._shared_keys = tenant, models, keys
+
+    @property
+    def shared_patterns(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The patterns of the models and of the keys that the tenant may use."""
+        return self._shared_models, self._shared_keys
 
     @property
     def store_options(self) -> StoreOptions:
@@ -210,9 +214,6 @@ class CoreSettings(BaseSettings):
         for _, value in self:
             parts: Iterable[Any] = cast("dict[str, Any]", value).values() if isinstance(value, dict) else [value]
             secrets += [secret for part in parts if isinstance(part, Section) for secret in part.secrets()]
-        secrets += [self.knowledge.ragflow_api_key.read(), self.knowledge.password()]
-        for dataset in self.knowledge.datasets.values():
-            secrets += [dataset.api_key.read(), dataset.password()]
         secrets += [user.password.read() for user in self.server.users.values()]
         secrets += [section.key.read() for section in self.encryption_keys]
         return tuple(secret for secret in secrets if secret)
@@ -221,7 +222,7 @@ class CoreSettings(BaseSettings):
     def default_embedding(self) -> str:
         """The ID of the embedding model for new datasets, or ``""`` for the stand-in."""
         only = next(iter(self.embeddings)) if len(self.embeddings) == 1 else ""
-        return self.knowledge.embedding_model or only
+        return getattr(getattr(self, "knowledge", None), "embedding_model", "") or only
 
     def embedding_settings(self) -> dict[str, EmbeddingSettings]:
         """Return the settings for the embedding models, by id."""

@@ -44,7 +44,7 @@ OUR_OWN = (
     *(f"ragflow_lg/integrations/{name}/" for name in ("migration", "mock_model", "studio")),
     *("dsl_compiler/ragflow_1/", "dsl_compiler/schema.py"),
     *("ragflow_lg/integrations/elasticsearch/connection.py", "ragflow_lg/integrations/elasticsearch/term_weights.py"),
-    *("ragflow_lg/adapters/knowledge/knowledge_file.py", "ragflow_lg/adapters/recording/"),
+    *("ragflow_lg/integrations/knowledge/knowledge_file.py", "ragflow_lg/adapters/recording/"),
     *("ragflow_lg/adapters/system_services.py", "ragflow_lg/adapters/workers/worker_process.py"),
     *("ragflow_lg/base/diagnostics.py", "ragflow_lg/base/extras.py", "ragflow_lg/base/values.py"),
     "ragflow_lg/models/classification.py",

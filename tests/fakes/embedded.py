@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
 from ragflow_lg.adapters.knowledge.embedders import HASHING_MODEL, HashingEmbedder
 from ragflow_lg.adapters.knowledge.file_text import TextChunk
-from ragflow_lg.adapters.knowledge.knowledge_file import NewDocument, add_dataset, store_document
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.integrations.knowledge.embedded_knowledge import EmbeddedKnowledge
+from ragflow_lg.integrations.knowledge.knowledge_file import NewDocument, add_dataset, store_document
 
 
 class CountingEmbedder(HashingEmbedder):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.integrations.knowledge.tenant_knowledge import TenantKnowledge
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch, DocumentCount, Metadata, SearchResult
 
 Row: TypeAlias = dict[str, Any]
@@ -20,8 +21,15 @@ def chunk(id_: str, content: str, document: str = "guide.pdf", dataset: str = "d
     return {**base, "kb_id": dataset, **scores, "positions": [], "image_id": "", **more}
 
 
+class SharedKnowledge:
+    """A knowledge store of which tenants get parts."""
+
+    def for_tenant(self: Any, settings: Any, services: Any) -> TenantKnowledge:
+        return TenantKnowledge(self, settings)
+
+
 @dataclass
-class FakeKnowledge:
+class FakeKnowledge(SharedKnowledge):
     """A knowledge store that returns the chunks of the requested datasets over the threshold.
 
     A chunk with ``when`` is returned only for questions with that text. It records searches; with ``error`` they fail.

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from ragflow_lg.base.errors import RagflowLgError
 from ragflow_lg.services.knowledge import Dataset, DatasetEntry
+from tests.fakes.knowledge import SharedKnowledge
 
 
-class ListedKnowledge:
+class ListedKnowledge(SharedKnowledge):
     """A dataset store that only lists."""
 
     def __init__(self, *entries: DatasetEntry, error: RagflowLgError | None = None) -> None:

@@ -11,6 +11,7 @@ from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.ids import RunId
 from ragflow_lg.services.chat import ONE_CALL, AnswerEnd, ChatAnswer, ChatDelta, ChatRequest, ToolCall, Usage
 from ragflow_lg.services.http import HttpRequest, HttpResponse
+from ragflow_lg.services.knowledge import Knowledge
 from ragflow_lg.services.services import FileContent, Services
 from ragflow_lg.services.tool_policies import ServerAnswer, ServerTool, ToolServers
 
@@ -206,6 +207,8 @@ class FakeServers:
 def fake_services(**replacements: Any) -> Services:
     """Return fake services; ``replacements`` replaces some by name. ``servers`` are tool servers by id."""
     servers: Any = replacements.pop("servers", {})
+    if (knowledge := replacements.pop("knowledge", None)) is not None:
+        replacements["integrations"] = {Knowledge: knowledge, **replacements.get("integrations", {})}
     parts: dict[str, Any] = {
         "models": OneModel(),
         "http": ScriptedHttp(),

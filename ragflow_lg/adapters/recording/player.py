@@ -128,7 +128,6 @@ class Player:
             ids,
             self._decode("tools", self.once("tools", dict[str, Any]), ToolSettings),
             policies,
-            knowledge=_NO_SERVICE,
             prompts=prompts or {},
             integrations=dict.fromkeys(recorded_protocols(), _NO_SERVICE),
             **others,

@@ -113,7 +113,7 @@ class Recorder:
         value = msgspec.to_builtins(answer, enc_hook=str)
         if isinstance(answer, MemoryResult):
             return {**value, "entries": [{**one, "content": redactor.text(one["content"])} for one in value["entries"]]}
-        if name.startswith(("http", "knowledge", *recorded_protocols().values())):
+        if name.startswith(("http", *recorded_protocols().values())):
             redactor.learn_from(value)
         return value if name == "tools" else redactor.value(value)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.base.extras import require
 from ragflow_lg.integrations.elasticsearch.connection import Connection, ElasticsearchSettings, SettingNames
@@ -15,13 +15,12 @@ from ragflow_lg.services.knowledge import Dataset, Embedders, Knowledge, Reranke
 
 if TYPE_CHECKING:
     from ragflow_lg.integrations.elasticsearch.store_retriever import StoreRetriever
-    from ragflow_lg.server.settings.knowledge_sections import KnowledgeSection, RetrieverSection
 
 _PROGRAM = SettingNames("url", "tenant", "embeddings, which must be the model that created the vectors in RAGFlow,")
 
 
 def open_knowledge(
-    section: KnowledgeSection,
+    section: Any,
     address: str,
     datasets: Sequence[Dataset],
     http: HttpClient,
@@ -29,7 +28,7 @@ def open_knowledge(
     rerankers: Rerankers,
     directory: Knowledge | None,
 ) -> ElasticsearchKnowledge:
-    """Open RAGFlow's index. ``directory`` knows the datasets that are not listed.
+    """Open RAGFlow's index. ``section`` is ``[knowledge]``, and ``directory`` knows the datasets that are not listed.
 
     Raises:
         SettingsError: if the tokenizer or the dictionaries cannot be used.
@@ -48,10 +47,8 @@ def open_knowledge(
     )
 
 
-def open_retriever(
-    name: str, section: RetrieverSection, address: str, http: HttpClient, embedders: Embedders
-) -> StoreRetriever:
-    """Return a retriever of an index that RAGFlow did not make."""
+def open_retriever(name: str, section: Any, address: str, http: HttpClient, embedders: Embedders) -> StoreRetriever:
+    """Return a retriever of an index that RAGFlow did not make. ``section`` is ``[knowledge.datasets.NAME]``."""
     require("elasticsearch", f"The dataset {name!r} in Elasticsearch")
     from ragflow_lg.integrations.elasticsearch.store_retriever import open_index
 

@@ -203,19 +203,15 @@ class _Pull(NamedTuple):
         self, api: RagflowApi, datasets: Sequence[RemoteDataset], settings: Settings, report: PullReport
     ) -> None:
         from ragflow_lg.base.errors import ServiceError
-        from ragflow_lg.base.extras import require
+        from ragflow_lg.component.integration import load_store
         from ragflow_lg.integrations.migration.folder import PulledDataset
-        from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
-
-        require("knowledge", "A copy of a dataset")
-        from ragflow_lg.integrations.migration.dataset_copy import copy_dataset
 
         embedding = self.embedding
-        async with contextlib.aclosing(SettingsKnowledge(settings)) as knowledge:
-            database, embedders = knowledge.embedded().file, knowledge.embedders()
+        async with contextlib.aclosing(load_store("sqlite").SettingsKnowledge(settings)) as knowledge:
+            knowledge.embedded()  # raises if the datasets are elsewhere
             for dataset in datasets:
                 try:
-                    await copy_dataset(api, dataset, database, embedders, embedding=embedding, report=self.progress)
+                    await knowledge.copy_dataset(api, dataset, embedding, self.progress)
                 except (ServiceError, SettingsError) as error:
                     report.problems.append(f"dataset {dataset.name}: {error}")
                     continue

@@ -31,6 +31,7 @@ from ragflow_lg.services.knowledge import (
     DatasetEntry,
     DatasetSearch,
     DocumentDirectory,
+    Knowledge,
     ListedChunk,
     Metadata,
 )
@@ -77,7 +78,7 @@ async def get_metadata(request: Request, caller: Authenticated) -> Metadata:
 async def read_metadata(request: Request, caller: ApiCaller, ids: Sequence[str]) -> Metadata:
     """Return the metadata of the documents in some datasets."""
     datasets = await _pick_datasets(request, caller, ids, "No authorization for dataset {!r}")
-    knowledge = get_app_state(request).services_of(caller.tenant).knowledge
+    knowledge = get_app_state(request).services_of(caller.tenant).integrations.get(Knowledge)
     if knowledge is None or not ids:
         return {}
     try:
@@ -124,7 +125,7 @@ def _read_keywords(ext: str) -> str:
 
 
 async def _find_datasets(request: Request, caller: ApiCaller) -> Sequence[DatasetEntry]:
-    knowledge = get_app_state(request).services_of(caller.tenant).knowledge
+    knowledge = get_app_state(request).services_of(caller.tenant).integrations.get(Knowledge)
     if not isinstance(knowledge, DatasetDirectory):
         return ()
     try:
@@ -245,7 +246,7 @@ async def retrieve(body: Question, request: Request, caller: Authenticated) -> A
         keywords_similarity_weight=1 - _check_number("vector_similarity_weight", body.vector_similarity_weight, 0, 1),
         rerank_id=body.rerank_id[:200],
     )
-    knowledge = tenant_services(get_app_state(request), caller.tenant).knowledge
+    knowledge = tenant_services(get_app_state(request), caller.tenant).integrations.get(Knowledge)
     if knowledge is None or not body.question.strip():
         return {"chunks": [], "doc_aggs": [], "total": 0}
     try:
@@ -258,7 +259,7 @@ async def retrieve(body: Question, request: Request, caller: Authenticated) -> A
 
 
 def _directory(request: Request, caller: ApiCaller) -> DocumentDirectory:
-    knowledge = get_app_state(request).services_of(caller.tenant).knowledge
+    knowledge = get_app_state(request).services_of(caller.tenant).integrations.get(Knowledge)
     if not isinstance(knowledge, DocumentDirectory):
         raise RequestError(_EMBEDDED_ONLY)
     return knowledge

@@ -11,11 +11,11 @@ from langchain_elasticsearch import ElasticsearchStore
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.knowledge.embedders import EmbedderEmbeddings
-from ragflow_lg.adapters.knowledge.retriever_knowledge import RetrieverKnowledge, RetrieverSettings
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.integrations.elasticsearch.connection import ElasticsearchSettings
 from ragflow_lg.integrations.elasticsearch.store_retriever import StoreRetriever, StoreStrategy, open_index
-from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
+from ragflow_lg.integrations.knowledge.knowledge_sources import SettingsKnowledge
+from ragflow_lg.integrations.knowledge.retriever_knowledge import RetrieverKnowledge, RetrieverSettings
 from ragflow_lg.server.settings import load_settings
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch, SearchResult
 from tests.fakes.elasticsearch import HEADERS, FakeElasticsearch

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
-from ragflow_lg.adapters.knowledge.knowledge_file import KnowledgeFile, read_chunks
+from ragflow_lg.integrations.knowledge.embedded_knowledge import EmbeddedKnowledge
+from ragflow_lg.integrations.knowledge.knowledge_file import KnowledgeFile, read_chunks
 from ragflow_lg.server.database.key_repository import KeyRepository
 from tests.fakes.canvas import canvas, node
 from tests.fakes.embedded import OneEmbedder, fill

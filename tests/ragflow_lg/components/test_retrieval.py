@@ -195,11 +195,6 @@ async def test_a_failure_is_never_an_empty_success() -> None:
     assert "no readable chunk" in str(result.error)
 
 
-async def test_a_missing_knowledge_base_is_reported_with_its_setting() -> None:
-    result = await run_component(retrieval, {**DS1, "query": "{sys.query}"}, globals={"sys.query": "q"})
-    assert "[knowledge]" in str(result.error)
-
-
 async def test_documents_are_counted_over_all_results() -> None:
     rows = [chunk("a", "1"), chunk("b", "2"), chunk("c", "3", "tea.md")]
     docs = {"component_name": "Retrieval", "name": "D", "params": {**DS1, "top_n": 1, "function_name": "docs"}}

@@ -16,7 +16,7 @@ from tests.fakes.http_server import Route
 from tests.fakes.knowledge_models import WordEmbedder
 from tests.harness.ragflow_index import create_index
 from tests.harness.sample_chunks import chunks_of_tenant
-from tests.ragflow_lg.adapters.knowledge.test_ragflow_knowledge import CHUNK, FakeRagflow
+from tests.integrations.knowledge.test_ragflow_knowledge import CHUNK, FakeRagflow
 
 
 class Words(Embeddings):

@@ -8,11 +8,10 @@ from pydantic import SecretStr
 
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.integrations.email.mail import Mailer, MailMessage
+from ragflow_lg.integrations.knowledge.tenant_knowledge import TenantKnowledge
 from ragflow_lg.server.assembly.app_state import open_app_state
 from ragflow_lg.server.assembly.open_services import open_services
-from ragflow_lg.server.assembly.tenant_knowledge import TenantKnowledge
 from ragflow_lg.server.assembly.tenant_resources import TenantResources
-from ragflow_lg.server.assembly.tenant_settings import Rights
 from ragflow_lg.server.assembly.unknown_names import find_unknown_names
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
@@ -148,7 +147,9 @@ MANUALS, NEWS = Dataset("ds1", "Manuals", "embed@Test"), Dataset("ds2", "News", 
 
 
 def of_shop(*, datasets: tuple[str, ...], rerankers: tuple[str, ...] = ()) -> TenantKnowledge:
-    return TenantKnowledge(FakeKnowledge(), "shop", Rights(rerankers, tuple(f"datasets.{name}" for name in datasets)))
+    settings = Settings()
+    settings.restrict("shop", rerankers, tuple(f"datasets.{name}" for name in datasets))
+    return TenantKnowledge(FakeKnowledge(), settings)
 
 
 @each_row("pattern", ["ds1", "Manuals", "Man*", "ds[1]", "*"])

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.adapters.system_services import SystemClock
-from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
 from ragflow_lg.server.assembly.memories import open_memories
+from ragflow_lg.server.assembly.search_models import SearchModels
 from ragflow_lg.server.settings import load_settings
 from ragflow_lg.services.memories import Exchange
 from ragflow_lg.services.workers import NoWorkers
@@ -34,8 +34,8 @@ def _memories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # pyrig
 
     async def fill() -> None:
         settings = load_settings(path)
-        knowledge, models = SettingsKnowledge(settings), OneModel(ScriptedModel())
-        async with open_memories(settings, knowledge, models, SystemClock(), NoWorkers()) as memories:
+        search, models = SearchModels(settings), OneModel(ScriptedModel())
+        async with open_memories(settings, search, models, SystemClock(), NoWorkers()) as memories:
             for memory, key, user, text in (
                 ("notes", "k1", "anna", "I drink tea"),
                 ("other", "k2", "anna", "I have a hat"),

@@ -12,7 +12,7 @@ from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest
 from ragflow_lg.services.http import HttpRequest, HttpResponse
-from ragflow_lg.services.knowledge import Dataset, DatasetSearch
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch, Knowledge
 from ragflow_lg.services.services import Caller
 from ragflow_lg.services.tool_policies import ServerAnswer, ToolServers, ToolSettings
 from tests.fakes.canvas import node
@@ -141,8 +141,7 @@ async def test_datasets_are_recorded_without_secrets(tmp_path: Path) -> None:
     metas = {"access_token": {"meta-key-0003": ["d1"], "meta-key-0004": ["d2"]}}
     with CassetteWriter(file) as writer:
         recorder = Recorder(writer, Redactor(["settings-key-0001"]))
-        knowledge = recorder.wrap(fake_services(knowledge=FakeKnowledge(chunks=chunks, metas=metas))).knowledge
-        assert knowledge is not None
+        knowledge = recorder.wrap(fake_services(knowledge=FakeKnowledge(chunks=chunks, metas=metas))).of(Knowledge)
         await knowledge.search(DatasetSearch("Is it settings-key-0001?", (manuals,)))
         await knowledge.metadata([manuals])
     assert "-key-000" not in file.read_text()

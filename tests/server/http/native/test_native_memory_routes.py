@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 
 from ragflow_lg.adapters.system_services import SystemClock
-from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
 from ragflow_lg.server.assembly.memories import open_memories
+from ragflow_lg.server.assembly.search_models import SearchModels
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.services import OneModel, ScriptedModel
@@ -33,9 +33,9 @@ SECTIONS: dict[str, Any] = {
 @asynccontextmanager
 async def start(folder: Path, **more: Any) -> AsyncGenerator[tuple[AppServer, httpx.AsyncClient]]:
     settings = Settings(checkpoints=f"sqlite:///{folder}/memories.db", memories=SECTIONS)
-    knowledge, models = SettingsKnowledge(settings), OneModel(ScriptedModel())
+    search, models = SearchModels(settings), OneModel(ScriptedModel())
     async with (
-        open_memories(settings, knowledge, models, SystemClock(), NoWorkers()) as memories,
+        open_memories(settings, search, models, SystemClock(), NoWorkers()) as memories,
         start_app(
             folder, memories=memories, sections={"memories": SECTIONS, **more.pop("sections", {})}, **more
         ) as server,

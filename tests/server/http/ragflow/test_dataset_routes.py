@@ -5,9 +5,9 @@ import pytest
 
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
-from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
-from ragflow_lg.adapters.knowledge.ragflow_knowledge import RagflowApiKnowledge
 from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError
+from ragflow_lg.integrations.knowledge.embedded_knowledge import EmbeddedKnowledge
+from ragflow_lg.integrations.knowledge.ragflow_knowledge import RagflowApiKnowledge
 from ragflow_lg.services.knowledge import Dataset, DatasetEntry, DatasetSearch
 from tests.fakes.embedded import OneEmbedder, fill
 from tests.fakes.listed_knowledge import ListedKnowledge

@@ -11,9 +11,9 @@ from ragflow_lg.adapters.knowledge.document_chunks import (
     MAX_POSITIONS,
     chunk_of_document,
 )
-from ragflow_lg.adapters.knowledge.retriever_knowledge import RetrieverKnowledge, RetrieverSettings
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.values import to_json
+from ragflow_lg.integrations.knowledge.retriever_knowledge import RetrieverKnowledge, RetrieverSettings
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch
 from ragflow_lg.services.references import add_chunks, knowledge_text
 from tests.fakes import retrievers

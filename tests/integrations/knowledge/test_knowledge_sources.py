@@ -7,13 +7,8 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.integrations.knowledge.knowledge_sources import SettingsKnowledge, embedded_path, probe_plain_datasets
 from ragflow_lg.server.assembly.canvas_needs import check_needs
-from ragflow_lg.server.assembly.knowledge_sources import (
-    SettingsKnowledge,
-    check_plain_datasets,
-    embedded_path,
-    report_plain_datasets,
-)
 from ragflow_lg.server.settings import Settings, load_settings
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch
 from tests.fakes.canvas import canvas, node, plan_of
@@ -53,7 +48,7 @@ async def test_the_settings_choose_file_and_model(tmp_path: Path) -> None:
         fill(stored_knowledge(tmp_path / "k.db"), "d", {"a.md": ["cats sleep"]}, "m@P")
         knowledge = SettingsKnowledge(settings)
         try:
-            assert knowledge.embedders().default == "m@P"
+            assert knowledge.models.embedders.default == "m@P"
             (dataset,) = (await knowledge.datasets(["d"])).values()
             result = await knowledge.search(DatasetSearch("cats", (dataset,)))
             assert [chunk["docnm_kwd"] for chunk in result.chunks] == ["a.md"]
@@ -206,16 +201,16 @@ def encrypted_settings(url: str, keys: Any = KEYS) -> Settings:
     return Settings.model_validate({"encryption_keys": keys, "knowledge": {"url": url}})
 
 
-def test_a_server_that_encrypts_says_at_its_start_that_datasets_are_plain(
+async def test_a_server_that_encrypts_says_at_its_start_that_datasets_are_plain(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = f"sqlite:///{tmp_path}/k.db"
-    assert check_plain_datasets(encrypted_settings(url)) == []
+    assert await probe_plain_datasets(encrypted_settings(url)) == []
     (tmp_path / "k.db").touch()
-    assert check_plain_datasets(encrypted_settings(url, [])) == []
-    assert check_plain_datasets(encrypted_settings("elasticsearch+http://127.0.0.1:9200")) == []
+    assert await probe_plain_datasets(encrypted_settings(url, [])) == []
+    assert await probe_plain_datasets(encrypted_settings("elasticsearch+http://127.0.0.1:9200")) == []
     with caplog.at_level(logging.WARNING):
-        report_plain_datasets(encrypted_settings(url))
+        await SettingsKnowledge(encrypted_settings(url)).warm_up()
     assert caplog.messages == [
         f"The datasets in '{tmp_path}/k.db' are not encrypted. Their texts, words and vectors can be read by everybody"
         " who can read the file: encrypt the disk."

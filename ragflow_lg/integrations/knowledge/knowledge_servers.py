@@ -11,7 +11,7 @@ from ragflow_lg.component.integration import load_store
 from ragflow_lg.services.knowledge import Dataset, Embedders, Knowledge, Rerankers
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.settings.knowledge_sections import KnowledgeSection
+    from ragflow_lg.integrations.knowledge.knowledge_settings import KnowledgeSection
     from ragflow_lg.services.http import HttpClient
 
 KINDS = "elasticsearch+https://HOST:9200 or ragflow+https://HOST"
@@ -76,6 +76,6 @@ def open_knowledge_server(
 
 
 def _ragflow(address: str, api_key: str, http: HttpClient) -> Knowledge:
-    from ragflow_lg.adapters.knowledge.ragflow_knowledge import RagflowApiKnowledge
+    from ragflow_lg.integrations.knowledge.ragflow_knowledge import RagflowApiKnowledge
 
     return RagflowApiKnowledge(address, api_key, http)

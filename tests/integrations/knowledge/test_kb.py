@@ -94,7 +94,7 @@ def test_a_name_with_braces_next_to_the_bar(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_another_model_and_missing_files_are_refused(tmp_path: Path) -> None:
-    more = {"RAGFLOW_LG_EMBEDDINGS": '{"m": {"base_url": "http://127.0.0.1:9/v1", "max_retries": 0}}'}
+    more = {"RAGFLOW_LG_EMBEDDINGS": '{"m": {"base_url": "http://127.0.0.1:9/v1"}}'}
     invoke("kb", "add", HANDBOOK)
     refused = invoke("kb", "add", HANDBOOK, "--embedding", "m", environment=more).exception
     assert isinstance(refused, SettingsError)

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.assembly.knowledge_servers import open_knowledge_server, read_server_url
-from ragflow_lg.server.settings.knowledge_sections import KnowledgeSection
+from ragflow_lg.integrations.knowledge.knowledge_servers import open_knowledge_server, read_server_url
+from ragflow_lg.integrations.knowledge.knowledge_settings import KnowledgeSection
 from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.services.knowledge import Dataset
 from tests.fakes.knowledge_models import WordEmbedders, WordRerankers

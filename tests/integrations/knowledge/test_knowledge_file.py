@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.adapters.knowledge.file_text import TextChunk
-from ragflow_lg.adapters.knowledge.knowledge_file import (
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.integrations.knowledge.knowledge_file import (
     KnowledgeFile,
     NewDocument,
     add_dataset,
@@ -19,7 +20,6 @@ from ragflow_lg.adapters.knowledge.knowledge_file import (
     store_document,
     words_table,
 )
-from ragflow_lg.base.errors import ServiceError
 from tests.fakes.embedded import fill, stored_knowledge
 from tests.harness.rows import each_row
 

@@ -15,7 +15,10 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ragflow_lg.adapters.knowledge.knowledge_file import (
+from ragflow_lg.adapters.knowledge.rerankers import search_reranked
+from ragflow_lg.adapters.knowledge.words import extract_question_words
+from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.integrations.knowledge.knowledge_file import (
     ChunkRecord,
     DatasetRecord,
     KnowledgeFile,
@@ -25,9 +28,6 @@ from ragflow_lg.adapters.knowledge.knowledge_file import (
     read_chunks,
     words_table,
 )
-from ragflow_lg.adapters.knowledge.rerankers import search_reranked
-from ragflow_lg.adapters.knowledge.words import extract_question_words
-from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.knowledge import (
     Dataset,
     DatasetEntry,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -12,13 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from ragflow_lg.adapters.knowledge.retriever_knowledge import RetrieverKnowledge, RetrieverSettings
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import load_named, require
 from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.component.integration import load_store
-from ragflow_lg.server.assembly.knowledge_servers import KINDS as SERVER_KINDS
-from ragflow_lg.server.assembly.knowledge_servers import ServerUrl, open_knowledge_server, read_server_url
+from ragflow_lg.integrations.knowledge.knowledge_servers import KINDS as SERVER_KINDS
+from ragflow_lg.integrations.knowledge.knowledge_servers import ServerUrl, open_knowledge_server, read_server_url
+from ragflow_lg.integrations.knowledge.knowledge_settings import DatasetSections, KnowledgeSection
+from ragflow_lg.integrations.knowledge.retriever_knowledge import RetrieverKnowledge, RetrieverSettings
+from ragflow_lg.integrations.knowledge.tenant_knowledge import TenantKnowledge
+from ragflow_lg.server.assembly.search_models import SearchModels, open_client
 from ragflow_lg.services.knowledge import (
     Dataset,
     DatasetDirectory,
@@ -37,20 +41,17 @@ from ragflow_lg.services.workers import Workers
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
-    from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
-    from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
+    from ragflow_lg.integrations.knowledge.embedded_knowledge import EmbeddedKnowledge
+    from ragflow_lg.integrations.knowledge.knowledge_settings import RetrieverSection
     from ragflow_lg.server.settings import Settings
-    from ragflow_lg.server.settings.knowledge_sections import RetrieverSection
     from ragflow_lg.services.http import HttpClient
+    from ragflow_lg.services.services import Services
 
 logger = logging.getLogger(__name__)
 
 
 def retriever_datasets(
-    settings: Settings,
-    http: Callable[[], HttpClient],
-    embedders: Callable[[], Embedders],
-    rerankers: Callable[[], Rerankers],
+    settings: Settings, http: Callable[[], HttpClient], models: SearchModels
 ) -> Mapping[str, Knowledge]:
     """Return the datasets by id. Nothing is imported or opened before the first search.
 
@@ -59,16 +60,14 @@ def retriever_datasets(
     """
     datasets: dict[str, Knowledge] = {}
     names: set[str] = set()
-    for name, section in settings.knowledge.datasets.items():
+    for name, section in settings.section(KnowledgeSection).datasets.items():
         dataset = Dataset(section.id or name, name)
         if names & {dataset.id, name}:
             raise SettingsError(f"The dataset {name!r} in [knowledge.datasets] has a name or id that another one has.")
         names |= {dataset.id, name}
-        opener = (
-            partial(_import, name, section) if section.retriever else partial(_index, name, section, http, embedders)
-        )
+        opener = partial(_import, name, section) if section.retriever else partial(_index, name, section, http, models)
         retriever = RetrieverSettings(dataset, opener, section.metadata, secrets=settings.secrets)
-        datasets[dataset.id] = RetrieverKnowledge(retriever, rerankers())
+        datasets[dataset.id] = RetrieverKnowledge(retriever, models.rerankers)
     return datasets
 
 
@@ -91,11 +90,9 @@ def _import(name: str, section: RetrieverSection) -> Any:
         raise SettingsError(f"{setting} cannot be opened: {type(error).__name__}: {error}.") from error
 
 
-def _index(
-    name: str, section: RetrieverSection, http: Callable[[], HttpClient], embedders: Callable[[], Embedders]
-) -> Any:
+def _index(name: str, section: RetrieverSection, http: Callable[[], HttpClient], models: SearchModels) -> Any:
     address = _server(name, section).address
-    return load_store("elasticsearch").open_retriever(name, section, address, http(), embedders())
+    return load_store("elasticsearch").open_retriever(name, section, address, http(), models.embedders)
 
 
 def _server(name: str, section: RetrieverSection) -> ServerUrl:
@@ -116,11 +113,11 @@ class SettingsKnowledge:
     def __init__(self, settings: Settings, workers: Workers | None = None) -> None:
         """Initialize. ``workers`` read the answers of models."""
         self._settings = settings
-        self._workers = workers
+        self._section = settings.section(KnowledgeSection)
+        self.models = SearchModels(settings, workers)
         self._http: GuardedHttpClient | None = None
         self._opened: tuple[Mapping[str, Knowledge], Knowledge] | None = None
         self._embedded: EmbeddedKnowledge | None = None
-        self._embedders: ConfiguredEmbedders | None = None
 
     async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
         """Return datasets by name or id; those with a store of their own first."""
@@ -133,8 +130,8 @@ class SettingsKnowledge:
 
     async def list_datasets(self) -> Sequence[DatasetEntry]:
         """Return all datasets; none if the file of the embedded knowledge base does not exist yet."""
-        url = self._settings.knowledge.url
-        if not self._settings.knowledge.datasets and read_server_url(url) is None and not embedded_path(url).exists():
+        url = self._section.url
+        if not self._section.datasets and read_server_url(url) is None and not embedded_path(url).exists():
             return ()
         own, others = self._stores()
         stores = [store for store in (*own.values(), others) if isinstance(store, DatasetDirectory)]
@@ -180,13 +177,29 @@ class SettingsKnowledge:
                     merged.setdefault(key, {}).setdefault(value, []).extend(ids)
         return merged
 
+    async def warm_up(self) -> None:
+        """Log what stays plain when a server starts."""
+        for result in await probe_plain_datasets(self._settings):
+            logger.warning("%s%s. %s", result.what[0].upper(), result.what[1:], result.advice)
+
+    async def copy_dataset(self, api: Any, remote: Any, embedding: str, report: Callable[[str], None]) -> None:
+        """Copy a dataset of a RAGFlow server into the file."""
+        from ragflow_lg.integrations.knowledge.dataset_copy import copy_dataset
+
+        file, embedders = self.embedded().file, self.models.embedders
+        await copy_dataset(api, remote, file, embedders, embedding=embedding, report=report)
+
+    def for_tenant(self, settings: Settings, services: Services) -> TenantKnowledge:
+        """Return the datasets that a tenant may search."""
+        return TenantKnowledge(self, settings)
+
     async def aclose(self) -> None:
         """Close what was opened."""
         stores: list[object] = [*self._opened[0].values(), self._opened[1]] if self._opened is not None else []
-        for each in (*stores, self._embedders, self._http):
+        for each in (*stores, self.models, self._http):
             if isinstance(each, SupportsClose):
                 await each.aclose()
-        self._opened = self._embedded = self._embedders = self._http = None
+        self._opened = self._embedded = self._http = None
 
     def embedded(self) -> EmbeddedKnowledge:
         """Return the embedded knowledge base, the only one that can be changed here.
@@ -199,53 +212,20 @@ class SettingsKnowledge:
             raise SettingsError("The datasets are stored on a server ([knowledge] url); change them there.")
         return self._embedded
 
-    def embedders(self) -> ConfiguredEmbedders:
-        """Return the embedding models from the settings, whose endpoints may be in the private network."""
-        from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
-
-        if self._embedders is None:
-            settings = self._settings
-            self._embedders = ConfiguredEmbedders(
-                settings.embedding_settings(), default=settings.default_embedding, find_known=settings.known_embedding
-            )
-        return self._embedders
-
-    def rerankers(self) -> Rerankers:
-        """Return the rerank models from the settings."""
-        from ragflow_lg.adapters.knowledge.rerankers import ConfiguredRerankers, RerankerSettings
-
-        def find_known(id_: str) -> RerankerSettings | None:
-            fields = self._settings.known_reranker(id_)
-            return RerankerSettings(**fields) if fields else None
-
-        models = {id_: RerankerSettings(**section.endpoint(id_)) for id_, section in self._settings.rerankers.items()}
-        return ConfiguredRerankers(models, self._client(), self._workers, find_known=find_known)
-
     def _client(self) -> GuardedHttpClient:
-        """Return the client for the models and servers in the settings."""
-        from ragflow_lg.adapters.http.http_client import GuardedHttpClient
-        from ragflow_lg.adapters.http.http_settings import HttpSettings
-        from ragflow_lg.adapters.model_endpoint import endpoint_host
-
+        """Return the client for the servers in the settings."""
         if self._http is None:
             settings = self._settings
-            urls = (read_server_url(settings.knowledge.url), read_server_url(settings.knowledge.ragflow_url))
-            http = settings.http_settings
-            addresses = [section.address(id_) for id_, section in settings.rerankers.items()]
-            addresses += [p.base_url for p in settings.chat_settings().known_providers.values() if p.base_url]
-            endpoints = [endpoint_host(address) for address in addresses]
-            indices = [_server(name, each) for name, each in settings.knowledge.datasets.items() if each.url]
-            hosts = [*endpoints, *(url.host for url in (*urls, *indices) if url is not None)]
-            self._http = GuardedHttpClient(
-                HttpSettings((*http.allow, *hosts), http.timeout_s, max(http.max_response_bytes, 256 * 1024**2))
-            )
+            urls = (read_server_url(self._section.url), read_server_url(self._section.ragflow_url))
+            indices = [_server(name, each) for name, each in self._section.datasets.items() if each.url]
+            self._http = open_client(settings, *(url.host for url in (*urls, *indices) if url is not None))
         return self._http
 
     def _stores(self) -> tuple[Mapping[str, Knowledge], Knowledge]:
         """Return the datasets with a store of their own, by id, and the store of all others."""
         if self._opened is None:
-            others = self._open(self._settings.knowledge.url)
-            own = retriever_datasets(self._settings, self._client, self.embedders, self.rerankers)
+            others = self._open(self._section.url)
+            own = retriever_datasets(self._settings, self._client, self.models)
             self._opened = own, others
         return self._opened
 
@@ -259,14 +239,11 @@ class SettingsKnowledge:
 
     def _open(self, url: str) -> Knowledge:
         if read_server_url(url) is not None:
-            sections = self._settings.datasets.items()
+            sections = self._settings.section(DatasetSections).items()
             datasets = [Dataset(id_, each.name or id_, each.embedding_model, each.tenant) for id_, each in sections]
-            models = (self.embedders(), self.rerankers())
-            return open_knowledge_server(self._settings.knowledge, datasets, self._client(), *models)
-        require("knowledge", "A local dataset")
-        from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
-
-        self._embedded = EmbeddedKnowledge(embedded_path(url), self.embedders(), self.rerankers())
+            models = (self.models.embedders, self.models.rerankers)
+            return open_knowledge_server(self._section, datasets, self._client(), *models)
+        self._embedded = open_file(embedded_path(url), self.models.embedders, self.models.rerankers)
         return self._embedded
 
 
@@ -288,12 +265,20 @@ def embedded_path(url: str) -> Path:
     return Path(rest[1:]).expanduser()
 
 
-def check_plain_datasets(settings: Settings) -> list[CheckResult]:
+def open_file(path: Path, embedders: Embedders, rerankers: Rerankers | None = None) -> EmbeddedKnowledge:
+    """Return the datasets in a file."""
+    require("knowledge", "A local dataset")
+    from ragflow_lg.integrations.knowledge.embedded_knowledge import EmbeddedKnowledge
+
+    return EmbeddedKnowledge(path, embedders, rerankers)
+
+
+async def probe_plain_datasets(settings: Settings) -> list[CheckResult]:
     """Return a note if the settings encrypt and the file with the datasets exists, which is not encrypted."""
     if not settings.encryption_keys:
         return []
     try:
-        path = embedded_path(settings.knowledge.url).expanduser()
+        path = embedded_path(settings.section(KnowledgeSection).url).expanduser()
     except SettingsError:  # another server has the datasets
         return []
     if not path.exists():
@@ -302,7 +287,8 @@ def check_plain_datasets(settings: Settings) -> list[CheckResult]:
     return [CheckResult(True, f"the datasets in {str(path)!r} are not encrypted", advice)]
 
 
-def report_plain_datasets(settings: Settings) -> None:
-    """Log at the start what stays plain."""
-    for result in check_plain_datasets(settings):
-        logger.warning("%s%s. %s", result.what[0].upper(), result.what[1:], result.advice)
+@asynccontextmanager
+async def open_knowledge(settings: Settings, services: Services) -> AsyncGenerator[SettingsKnowledge]:
+    """Yield the datasets, of which nothing is opened before the first search."""
+    async with aclosing(SettingsKnowledge(settings, services.workers)) as knowledge:
+        yield knowledge

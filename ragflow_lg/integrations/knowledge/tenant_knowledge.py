@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.assembly.tenant_settings import Rights, describe_unshared_dataset
+from ragflow_lg.server.assembly.tenant_settings import describe_unshared_dataset, rights_in
 from ragflow_lg.services.knowledge import (
     Dataset,
     DatasetDirectory,
@@ -19,6 +20,9 @@ from ragflow_lg.services.knowledge import (
     SearchResult,
 )
 
+if TYPE_CHECKING:
+    from ragflow_lg.server.settings import Settings
+
 
 class TenantKnowledge:
     """A `ragflow_lg.services.knowledge.Knowledge` that finds only a tenant's datasets.
@@ -26,10 +30,10 @@ class TenantKnowledge:
     Other tenants' datasets look like missing ones.
     """
 
-    def __init__(self, knowledge: Knowledge, tenant: str, rights: Rights) -> None:
+    def __init__(self, knowledge: Knowledge, settings: Settings) -> None:
         self._knowledge = knowledge
-        self._tenant = tenant
-        self._rights = rights
+        self._tenant = settings.tenant
+        self._rights = rights_in(settings)
 
     async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
         """Find datasets by name or id.

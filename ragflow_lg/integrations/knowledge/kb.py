@@ -17,9 +17,9 @@ from ragflow_lg.server.cli.options import KeywordsWeight, Output, SettingsFile, 
 from ragflow_lg.server.cli.terminal import count_of, one_line, print_line, print_note
 
 if TYPE_CHECKING:
-    from ragflow_lg.adapters.knowledge.indexing import AddedFiles
-    from ragflow_lg.adapters.knowledge.knowledge_file import DatasetRecord, KnowledgeFile
-    from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
+    from ragflow_lg.integrations.knowledge.indexing import AddedFiles
+    from ragflow_lg.integrations.knowledge.knowledge_file import DatasetRecord, KnowledgeFile
+    from ragflow_lg.integrations.knowledge.knowledge_sources import SettingsKnowledge
     from ragflow_lg.services.knowledge import Embedder, SearchResult
 
 _MAX_NAMES = 3
@@ -33,14 +33,14 @@ kb = make_group("Manage datasets of the embedded knowledge base.")
 
 
 def _knowledge(settings: Path | None) -> SettingsKnowledge:
-    from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
+    from ragflow_lg.integrations.knowledge.knowledge_sources import SettingsKnowledge
     from ragflow_lg.server.settings import load_settings
 
     return SettingsKnowledge(load_settings(settings))
 
 
 def _get_dataset(file: KnowledgeFile, name_or_id: str) -> DatasetRecord:
-    from ragflow_lg.adapters.knowledge.knowledge_file import find_dataset
+    from ragflow_lg.integrations.knowledge.knowledge_file import find_dataset
 
     dataset = None
     if file.exists:
@@ -72,13 +72,13 @@ def create(
 
     Example: ragflow-lg kb create handbook --embedding bge-m3@SILICONFLOW --chunk-tokens 512
     """
-    from ragflow_lg.adapters.knowledge.knowledge_file import add_dataset, find_dataset
+    from ragflow_lg.integrations.knowledge.knowledge_file import add_dataset, find_dataset
 
     if not name.strip():
         raise typer.BadParameter("A dataset needs a name.")
     knowledge = _knowledge(settings)
-    model = embedding or knowledge.embedders().default
-    knowledge.embedders().embedder(model)
+    model = embedding or knowledge.models.embedders.default
+    knowledge.models.embedders.embedder(model)
     with knowledge.embedded().file.writing() as connection:
         for key in filter(None, (name, id_)):
             if find_dataset(connection, key) is not None:
@@ -137,8 +137,8 @@ async def _add(path: Path, name: str, embedding: str, prune: bool, parallel: int
     from rich.console import Console
     from rich.progress import Progress
 
-    from ragflow_lg.adapters.knowledge.indexing import MAX_CHUNKS, Indexer, SourceFile, list_source_files
-    from ragflow_lg.adapters.knowledge.knowledge_file import delete_dataset, delete_document, find_dataset
+    from ragflow_lg.integrations.knowledge.indexing import MAX_CHUNKS, Indexer, SourceFile, list_source_files
+    from ragflow_lg.integrations.knowledge.knowledge_file import delete_dataset, delete_document, find_dataset
 
     listed = list_source_files(path)
     files, others = [f for f in listed if f.is_supported], [f.name for f in listed if not f.is_supported]
@@ -176,9 +176,9 @@ async def _add(path: Path, name: str, embedding: str, prune: bool, parallel: int
 
 def _open_dataset(knowledge: SettingsKnowledge, name: str, embedding: str) -> tuple[DatasetRecord, Embedder, bool]:
     """Return the dataset, created if it is missing, its embedding model, and whether it is new."""
-    from ragflow_lg.adapters.knowledge.knowledge_file import add_dataset, find_dataset
+    from ragflow_lg.integrations.knowledge.knowledge_file import add_dataset, find_dataset
 
-    embedders = knowledge.embedders()
+    embedders = knowledge.models.embedders
     model = embedding or embedders.default
     embedders.embedder(model)
     with knowledge.embedded().file.writing() as connection:
@@ -266,7 +266,7 @@ def list_(
 
     Example: ragflow-lg kb list handbook
     """
-    from ragflow_lg.adapters.knowledge.knowledge_file import list_datasets, list_documents
+    from ragflow_lg.integrations.knowledge.knowledge_file import list_datasets, list_documents
 
     file = _knowledge(settings).embedded().file
     if dataset:
@@ -293,7 +293,7 @@ def export(dataset: DatasetName, output: Output = None, settings: SettingsFile =
 
     Example: ragflow-lg kb export handbook -o handbook.jsonl
     """
-    from ragflow_lg.adapters.knowledge.knowledge_file import list_documents, read_chunks
+    from ragflow_lg.integrations.knowledge.knowledge_file import list_documents, read_chunks
 
     file, count = _knowledge(settings).embedded().file, 0
     record = _get_dataset(file, dataset)
@@ -335,7 +335,7 @@ def delete(
 
     Example: ragflow-lg kb delete handbook --document old/travel.md
     """
-    from ragflow_lg.adapters.knowledge.knowledge_file import delete_dataset, delete_document, list_documents
+    from ragflow_lg.integrations.knowledge.knowledge_file import delete_dataset, delete_document, list_documents
 
     file = _knowledge(settings).embedded().file
     record = _get_dataset(file, dataset)

@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ragflow_lg.adapters.knowledge.file_text import TextChunk
-from ragflow_lg.adapters.knowledge.knowledge_file import (
+from ragflow_lg.adapters.ragflow_api import remote_datasets
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.integrations.knowledge.knowledge_file import (
     DatasetRecord,
     KnowledgeFile,
     NewDocument,
@@ -19,8 +21,6 @@ from ragflow_lg.adapters.knowledge.knowledge_file import (
     list_documents,
     store_document,
 )
-from ragflow_lg.adapters.ragflow_api import remote_datasets
-from ragflow_lg.base.errors import ServiceError
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.ragflow_api.api_client import RagflowApi

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.adapters.knowledge import indexing
-from ragflow_lg.adapters.knowledge.indexing import AddedFiles, Indexer, is_deleted, list_source_files
-from ragflow_lg.adapters.knowledge.knowledge_file import (
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.integrations.knowledge import indexing
+from ragflow_lg.integrations.knowledge.indexing import AddedFiles, Indexer, is_deleted, list_source_files
+from ragflow_lg.integrations.knowledge.knowledge_file import (
     KnowledgeFile,
     add_dataset,
     find_dataset,
     list_documents,
     read_chunks,
 )
-from ragflow_lg.base.errors import ServiceError
 from tests.architecture.sources import ROOT
 from tests.fakes.embedded import CountingEmbedder
 
@@ -127,7 +127,7 @@ PROGRAM = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from tests.fakes.embedded import CountingEmbedder
-from tests.ragflow_lg.adapters.knowledge.test_indexing import add
+from tests.integrations.knowledge.test_indexing import add
 
 class Killed(CountingEmbedder):
     async def embed_chunks(self, texts):

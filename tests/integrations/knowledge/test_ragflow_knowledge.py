@@ -6,8 +6,8 @@ import pytest
 
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
-from ragflow_lg.adapters.knowledge.ragflow_knowledge import PAGE_SIZE, RagflowApiKnowledge
 from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.integrations.knowledge.ragflow_knowledge import PAGE_SIZE, RagflowApiKnowledge
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch
 from tests.fakes.http_server import HttpServer, Received, Route
 from tests.harness.rows import each_row

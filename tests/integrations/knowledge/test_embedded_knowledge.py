@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.knowledge import embedded_knowledge
-from ragflow_lg.adapters.knowledge.embedded_knowledge import score_words
-from ragflow_lg.adapters.knowledge.knowledge_file import delete_document
 from ragflow_lg.adapters.knowledge.words import MAX_QUESTION_WORDS, extract_question_words, split_words
 from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.integrations.knowledge import embedded_knowledge
+from ragflow_lg.integrations.knowledge.embedded_knowledge import score_words
+from ragflow_lg.integrations.knowledge.knowledge_file import delete_document
 from ragflow_lg.services.knowledge import DatasetSearch, DocumentCount
 from tests.fakes.embedded import CountingEmbedder, fill, stored_knowledge
 from tests.harness.rows import each_row

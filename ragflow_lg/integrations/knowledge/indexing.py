@@ -20,7 +20,8 @@ from ragflow_lg.adapters.knowledge.file_text import (
     read_sidecar,
     split_file,
 )
-from ragflow_lg.adapters.knowledge.knowledge_file import (
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.integrations.knowledge.knowledge_file import (
     DatasetRecord,
     DocumentRecord,
     KnowledgeFile,
@@ -29,7 +30,6 @@ from ragflow_lg.adapters.knowledge.knowledge_file import (
     list_documents,
     store_document,
 )
-from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.knowledge import Embedder
 
 MAX_CHUNKS = 200_000
