@@ -7,6 +7,7 @@ import pytest
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from tests.harness.rows import each_row
 from tests.server.cli.command import ROOT, invoke
+from tests.server.cli.conftest import _at_home  # noqa: F401  # pyright: ignore[reportPrivateUsage, reportUnusedImport]
 
 HANDBOOK = ROOT / "examples" / "handbook"
 
