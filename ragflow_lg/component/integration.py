@@ -44,11 +44,19 @@ CORE_NAMES = {
     "need": "address canvas key mcp_server memory model package",
     "command": "canvas chat check components continue doctor init keys memory models needs prompts resume run "
     "schedules serve sessions settings trust worker",
+    "prompt": "categorize categorize_message structured_output structured_output_correction citation_guidelines "
+    "add_citations missing_citations standalone_question metadata_filter translation react react_retry "
+    "task_analysis plan_generation plan_request reflection context_summary context_ranking research_step "
+    "research_request research_repetition research_summary research_report memory_extraction final_answer",
 }
 """The names that integrations cannot have. They are written down, because importing what has them takes long."""
 
 
-CORE_PROTOCOLS = {"documents": "ragflow_lg.services.reports:Reports", "sql": "ragflow_lg.services.databases:Databases"}
+CORE_PROTOCOLS = {
+    "documents": "ragflow_lg.services.reports:Reports",
+    "mcp": "ragflow_lg.services.tool_policies:ToolServers",
+    "sql": "ragflow_lg.services.databases:Databases",
+}
 """The services of integrations that the core asks for as well."""
 
 
@@ -106,6 +114,8 @@ class Integration(Struct, frozen=True):
     """An async function for `ragflow-lg doctor`: it gets the settings and returns a list of results."""
 
     commands: Mapping[str, Command] = field(default_factory=dict[str, Command])
+    prompts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The values of `ragflow_lg.models.prompt_texts.EnginePrompt`, by the names that ``[prompts]`` has for them."""
 
     def load(self, place: str) -> Any:
         """Import a module, or what ``.module:name`` names.
@@ -136,6 +146,7 @@ class Integration(Struct, frozen=True):
     def names(self) -> Iterator[tuple[str, str]]:
         """Yield the names that only one integration can have, each with the kind of what it names."""
         kinds = {"component": self.components, "section": self.sections, "need": self.needs, "command": self.commands}
+        kinds["prompt"] = self.prompts
         kinds |= {"store": self.stores}
         return ((kind, name.lower()) for kind, names in kinds.items() for name in names)
 

@@ -13,14 +13,14 @@ from datetime import date
 from difflib import get_close_matches
 
 from ragflow_lg.component.decorator import RunContext
-from ragflow_lg.models.prompt_texts import PROMPTS
+from ragflow_lg.models.prompt_texts import PROMPTS, EnginePrompt, all_prompts
 
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 
 
 def prompt_text(ctx: RunContext, name: str) -> str:
     """Return a prompt with its placeholders: the deployment's text or the default."""
-    return ctx.services.prompts.get(name) or PROMPTS[name].text
+    return ctx.services.prompts.get(name) or (PROMPTS.get(name) or all_prompts()[name]).text
 
 
 def engine_prompt(ctx: RunContext, name: str, **values: str) -> str:
@@ -45,11 +45,12 @@ def fill_prompt(text: str, values: Mapping[str, str]) -> str:
 
 def find_prompt_problems(texts: Mapping[str, str]) -> Iterable[str]:
     """Yield the problems with a deployment's prompts: unknown names, blank texts and missing placeholders."""
+    prompts: Mapping[str, EnginePrompt] = all_prompts() if texts else {}
     for name, text in texts.items():
-        if name not in PROMPTS:
-            near = get_close_matches(name, PROMPTS, n=1)
+        if name not in prompts:
+            near = get_close_matches(name, prompts, n=1)
             yield f"{name}: there is no prompt with this name." + (f" Did you mean {near[0]!r}?" if near else "")
         elif not text.strip():
             yield f"{name}: the text is empty. Remove the entry to use the default."
-        elif missing := [part for part in PROMPTS[name].needs if part not in text]:
+        elif missing := [part for part in prompts[name].needs if part not in text]:
             yield f"{name}: the text must contain {' and '.join(missing)}."

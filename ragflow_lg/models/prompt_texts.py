@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from ragflow_lg.component.integration import find_integrations
+
 COMPLETE_TASK = "complete_task"
 """Name of the call with which a model reports that it can answer."""
 
@@ -29,4 +31,10 @@ def _read_prompts() -> dict[str, EnginePrompt]:
 
 
 PROMPTS: Mapping[str, EnginePrompt] = _read_prompts()
-"""The prompts by name."""
+"""Those of the engine itself, by name."""
+
+
+def all_prompts() -> Mapping[str, EnginePrompt]:
+    """Return the prompts by name: the engine's own, and those of integrations."""
+    owners = find_integrations().integrations.values()
+    return {**PROMPTS, **{name: owner.load(place) for owner in owners for name, place in owner.prompts.items()}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import find_entry_points, load_entry_point
-from ragflow_lg.component.integration import find_integrations, find_services, missing_services
-from ragflow_lg.services.tool_policies import ToolGuard, ToolPolicies, ToolServers
+from ragflow_lg.component.integration import find_services, missing_services
+from ragflow_lg.services.tool_policies import ToolGuard, ToolPolicies
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.recording.player import Player
@@ -141,10 +141,6 @@ async def _open_player(player: Player, settings: Settings, policies: ToolPolicie
             yield player.wrap(services)
 
 
-OWNERS: Mapping[type, str] = {ToolServers: "mcp"}
-"""The integrations that have what components of the core ask for."""
-
-
 @asynccontextmanager
 async def open_integrations(settings: Settings, services: Services) -> AsyncGenerator[Services]:
     """Add the services of the integrations, but those that a recording already plays.
@@ -163,6 +159,4 @@ async def open_integrations(settings: Settings, services: Services) -> AsyncGene
                 services = replace(services, unopened={**services.unopened, protocol: found})
             else:
                 services = replace(services, integrations={**services.integrations, protocol: opened})
-        missing = find_integrations().missing
-        absent = {protocol: missing[name] for protocol, name in OWNERS.items() if name in missing}
-        yield replace(services, unopened={**absent, **services.unopened})
+        yield services

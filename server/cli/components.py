@@ -146,16 +146,16 @@ def prompts(
 
     Example: ragflow-lg prompts categorize
     """
-    from ragflow_lg.models.prompt_texts import PROMPTS
+    from ragflow_lg.models.prompt_texts import all_prompts
     from ragflow_lg.server.settings import load_settings
 
-    replaced = load_settings(settings).prompts
+    replaced, known = load_settings(settings).prompts, all_prompts()
     if not name:
-        lines = [f"{key:<29} {'(replaced) ' * (key in replaced)}{prompt.purpose}" for key, prompt in PROMPTS.items()]
+        lines = [f"{key:<29} {'(replaced) ' * (key in replaced)}{prompt.purpose}" for key, prompt in known.items()]
         sys.stdout.write("\n".join([*lines, "", "Print one: ragflow-lg prompts NAME"]) + "\n")
         return
-    if name not in PROMPTS:
-        near = get_close_matches(name, PROMPTS, n=1)
+    if name not in known:
+        near = get_close_matches(name, known, n=1)
         hint = f"Did you mean {near[0]}?" if near else "`ragflow-lg prompts` lists them."
         raise typer.BadParameter(f"There is no prompt {name!r}. {hint}")
-    sys.stdout.write((replaced.get(name) or PROMPTS[name].text).removesuffix("\n") + "\n")
+    sys.stdout.write((replaced.get(name) or known[name].text).removesuffix("\n") + "\n")

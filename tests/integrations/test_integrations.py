@@ -12,6 +12,7 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import load_named
 from ragflow_lg.catalog import find_specs
 from ragflow_lg.component.integration import CORE_PROTOCOLS, GROUP, Integration, find_integrations
+from ragflow_lg.models.prompt_texts import EnginePrompt
 from ragflow_lg.server.assembly.open_services import open_integrations
 from ragflow_lg.server.settings import Settings
 from tests.fakes.services import fake_services
@@ -30,6 +31,8 @@ def test_it_has_what_it_declares(integration: Integration) -> None:
     for place in set(integration.components.values()):
         named = {name for name, module in integration.components.items() if module == place}
         assert {spec.name for spec in find_specs(integration.load(place))} == named
+    for place in integration.prompts.values():
+        assert isinstance(integration.load(place), EnginePrompt)
     services = [place for service in integration.services for place in (service.protocol, service.open)]
     needs = [need.find_problem for need in integration.needs.values()]
     for place in [*integration.sections.values(), *services, *needs, *integration.stores.values(), integration.probe]:

@@ -8,4 +8,5 @@ INTEGRATION = Integration(
     sections={"browser": ".browser_settings:BrowserSection"},
     services=(Service(".browsers:Browsers", ".chromium_browser:open_browsers"),),
     probe=".chromium_browser:probe_browser",
+    prompts={"browser": ".browser_prompt:PROMPT"},
 )

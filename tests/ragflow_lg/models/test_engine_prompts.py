@@ -2,9 +2,10 @@ import re
 from pathlib import Path
 
 from ragflow_lg.models.engine_prompts import fill_prompt, find_prompt_problems
-from ragflow_lg.models.prompt_texts import PROMPTS
+from ragflow_lg.models.prompt_texts import all_prompts
 from tests.harness.rows import each_row
 
+PROMPTS = all_prompts()
 PAGE = Path(__file__).parents[3] / "docs" / "agents.md"
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import ragflow_lg
 from ragflow_lg.base import extras
-from ragflow_lg.models.prompt_texts import PROMPTS
+from ragflow_lg.models.prompt_texts import PROMPTS, all_prompts
 from ragflow_lg.server.cli.command_line import find_commands
 from ragflow_lg.server.cli.terminal import paint, printable
 from tests.harness.rows import each_row
@@ -94,7 +94,7 @@ def settings(tmp_path: Path) -> Path:
 
 def test_all_prompts_are_listed(settings: Path) -> None:
     lines = invoke("prompts", "--settings", settings).stdout.splitlines()
-    assert [line.split()[0] for line in lines[: len(PROMPTS)]] == list(PROMPTS)
+    assert [line.split()[0] for line in lines[: len(all_prompts())]] == list(all_prompts())
     assert [line.split()[0] for line in lines if "(replaced)" in line] == ["reflection"]
 
 
