@@ -187,6 +187,8 @@ def _make_chat_class() -> Any:
 class BedrockFamily(ModelFamily):
     """Bedrock. Without a key, requests are signed with the credentials that AWS's own tools find."""
 
+    title = "Amazon Bedrock"
+    needs_key = False
     end_reason = "stopReason"
 
     def __init__(self, endpoint: FamilyEndpoint) -> None:

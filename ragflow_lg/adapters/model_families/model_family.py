@@ -40,6 +40,10 @@ class ModelFamily:
     Clients never retry: the callers do, because they respect Retry-After and cancellation.
     """
 
+    title: ClassVar[str]
+    needs_key: ClassVar[bool] = True
+    """Whether its servers refuse all requests without a key. Others take other credentials, or none."""
+    has_embeddings: ClassVar[bool] = True
     end_reason: ClassVar[str] = "finish_reason"
     """The ``response_metadata`` that marks the end of a streamed answer; an answer without it was interrupted."""
     is_ollama: ClassVar[bool] = False
@@ -127,6 +131,8 @@ _MAX_TEMPERATURE = 1.0
 class AnthropicFamily(ModelFamily):
     """Claude on Anthropic's API, or on an endpoint with the same API."""
 
+    title = "Anthropic's API"
+    has_embeddings = False
     end_reason = "stop_reason"
 
     def make_chat(self, model: str) -> Any:
@@ -177,6 +183,8 @@ DEFAULT_API_VERSION = "2024-10-21"
 
 class AzureFamily(ModelFamily):
     """The deployments of an Azure OpenAI resource, whose names are the names of models."""
+
+    title = "Azure OpenAI"
 
     def make_chat(self, model: str) -> Any:
         """Return an ``AzureChatOpenAI`` with our HTTP client."""
@@ -240,6 +248,9 @@ class GoogleFamily(ModelFamily):
     Vertex AI takes an API key, or the application's default credentials for ``GOOGLE_CLOUD_PROJECT`` and
     ``GOOGLE_CLOUD_LOCATION``.
     """
+
+    title = "Google's API"
+    needs_key = False
 
     def __init__(self, endpoint: FamilyEndpoint) -> None:
         super().__init__(endpoint)
@@ -369,6 +380,8 @@ class OllamaFamily(ModelFamily):
     """Models on an Ollama server."""
 
     end_reason = "done_reason"
+    title = "Ollama's API"
+    needs_key = False
     is_ollama = True
 
     def make_chat(self, model: str) -> Any:
