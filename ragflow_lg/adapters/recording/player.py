@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from ragflow_lg.adapters.recording.cassette import Line, read_cassette
-from ragflow_lg.adapters.recording.requests import describe_request, differences, digest, is_same, write_request
+from ragflow_lg.adapters.recording.requests import describe_request, differences, is_same, write_request
 from ragflow_lg.adapters.recording.taped_services import Call, tape_services
 from ragflow_lg.base.errors import CassetteError, ServiceError
 from ragflow_lg.component.integration import recorded_protocols
@@ -32,32 +32,25 @@ class _Track:
         self.lines = sorted(lines, key=lambda entry: entry[1].order)
         self.used: set[int] = set()
         self._by_node: dict[str, list[int]] = {}
-        self._by_request: dict[tuple[str, str], list[int]] = {}
         for index, (_, line) in enumerate(self.lines):
             self._by_node.setdefault(line.node, []).append(index)
-            self._by_request.setdefault((line.node, digest(line.request)), []).append(index)
 
     def next_line(self, caller: Caller, request: dict[str, Any], *, is_loose: bool) -> Line | None:
         """Return the next unused exchange for a request, or None if there is no such exchange."""
-        for candidates in self._candidates(caller, request, is_loose=is_loose):
-            unused = [index for index in candidates if index not in self.used]
-            at_position = [index for index in unused if self.lines[index][1].position == caller.position]
-            if unused:
-                index = (at_position or unused)[0]
-                self.used.add(index)
-                return self.lines[index][1]
-        return None
-
-    def _candidates(self, caller: Caller, request: dict[str, Any], *, is_loose: bool) -> Iterator[list[int]]:
-        yield self._by_request.get((caller.node, digest(request)), [])
-        of_node = self._by_node.get(caller.node, [])
-        yield [index for index in of_node if is_same(self.lines[index][1].request, request)]
-        if is_loose:
-            yield of_node
+        unused = [index for index in self._by_node.get(caller.node, ()) if index not in self.used]
+        candidates = [index for index in unused if self.lines[index][1].request == request]
+        candidates = candidates or [index for index in unused if is_same(self.lines[index][1].request, request)]
+        candidates = candidates or (unused if is_loose else [])
+        if not candidates:
+            return None
+        at_position = [index for index in candidates if self.lines[index][1].position == caller.position]
+        index = (at_position or candidates)[0]
+        self.used.add(index)
+        return self.lines[index][1]
 
     def count(self, caller: Caller, request: dict[str, Any]) -> int:
         """Return how many times the node made the same request."""
-        return len(self._by_request.get((caller.node, digest(request)), []))
+        return sum(is_same(self.lines[index][1].request, request) for index in self._by_node.get(caller.node, ()))
 
     def nearest(self, caller: Caller, request: dict[str, Any]) -> tuple[int, Line, str] | None:
         """Return the line number of the most similar request, its line, and a description of the differences."""
