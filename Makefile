@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 # Nothing is compiled when it is installed: what is imported is compiled then, and stored even if the shell forbids it.
 PYTHON := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python
 PYTEST := $(PYTHON) -m pytest
+EXAMPLE := examples/customer_service_router.json
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 
 # PY=python3.13 make test: recreate the environment when .venv has another version than the one that was asked for.
@@ -21,11 +22,13 @@ endif
 
 # The environment of `make test` holds everything, so `make run` uses it if it exists.
 run: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.run)
-	@$(PYTHON) examples/play.py
+	@$(BIN)/ragflow-lg canvas draw $(EXAMPLE)
+	@$(BIN)/ragflow-lg run $(EXAMPLE) 'Where is my parcel?' --model demo --events pretty
+	@echo "Next: $(BIN)/ragflow-lg run $(EXAMPLE) 'The lamp arrived broken' --model demo"
 
 # The page in the browser, for canvases of yours: `make serve CANVAS=my_canvas.json`; MODEL=demo needs no key. RAGFlow's own
 # port is 9380 as well: PORT=0 selects a free one.
-CANVAS ?= examples/customer_service_router.json
+CANVAS ?= $(EXAMPLE)
 serve: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.serve)
 	@$(BIN)/ragflow-lg serve $(CANVAS) $(if $(MODEL),--model $(MODEL)) $(if $(PORT),--port $(PORT)) --open
 
