@@ -231,14 +231,6 @@ def test_a_form_is_answered_from_a_recording_too(tmp_path: Path) -> None:
     assert turn("b", "--replay", tape) == "size 42\n"
 
 
-def test_what_cannot_be_together_is_refused(tmp_path: Path) -> None:
-    canvas = llm_canvas(tmp_path)
-    for wrong in (["--record", "a", "--replay", "b"], ["--replay", "b", "-m", "demo"], ["--replay-mode", "loose"]):
-        result = invoke("run", canvas, "q", *wrong)
-        assert result.exit_code == 2
-        assert "--replay" in result.stderr
-
-
 def test_a_refusal_is_an_error(tmp_path: Path) -> None:
     with mock_llm(tmp_path, "[[rules]]\nreplies = [{ status = 401, error = 'who are you?' }]") as url:
         result = invoke("run", llm_canvas(tmp_path), "q", "--settings", settings_file(tmp_path, url))

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.base.errors import CheckpointError
 from tests.fakes.canvas import node
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.harness.rows import each_row
@@ -147,13 +146,6 @@ def test_a_similar_file_is_suggested(greeter: Path) -> None:
         result = invoke(*words)
         expected = "greeter.json" if "greter.json" in words else "report.md"
         assert f"Did you mean '{expected}'?" in str(result.exception) + one_line(result.stderr), words
-
-
-@each_row("url", ["postgres://x", "sqlite://x.db", "ftp://x"])
-def test_an_invalid_store_is_refused(greeter: Path, url: str) -> None:
-    result = invoke("run", greeter, "Hi", "--checkpoint", url)
-    assert isinstance(result.exception, CheckpointError)
-    assert f"Invalid session store URL '{url}'" in str(result.exception)
 
 
 def test_the_settings_and_the_canvas_choose_ragflows_behaviours() -> None:

@@ -22,6 +22,15 @@ def native(server: AppServer, agent_id: str = "") -> httpx.AsyncClient:
     return client
 
 
+async def play_one(
+    server: AppServer, dsl: dict[str, Any], *texts: str, query: str = "hi"
+) -> tuple[httpx.AsyncClient, dict[str, Any]]:
+    """Play a turn of a new agent, whose model answers with the texts. Return a client of the agent, and the run."""
+    server.model.replies += [Reply(text) for text in texts]
+    client = native(server, await server.agent(dsl))
+    return client, (await client.post("/runs", json={"query": query})).json()
+
+
 @asynccontextmanager
 async def native_agent(
     folder: Path, dsl: dict[str, Any], replies: Sequence[Reply] = (), **section: Any

@@ -9,7 +9,7 @@ import pytest
 from ragflow_lg.server.http.native import native_session_routes
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, AppServer, canvas
-from tests.server.http.native.native_client import native, native_agent, problem
+from tests.server.http.native.native_client import native, native_agent, play_one, problem
 from tests.server.waiting import wait_while
 
 MISSING = "0" * 32
@@ -36,9 +36,7 @@ async def find_moment(client: Any, run: Any, node: str) -> str:
 
 
 async def test_model_calls_are_shown_as_they_were_sent_without_secrets(server: AppServer) -> None:
-    server.model.replies += [Reply("First"), Reply("Second")]
-    client = native(server, await server.agent(CHAIN))
-    run = (await client.post("/runs", json={"query": "ping"})).json()
+    client, run = await play_one(server, CHAIN, "First", "Second", query="ping")
     shown = (await client.get(f"/runs/{run['id']}/nodes")).json()
     first, second = shown["calls"]
     assert (first["node"], first["model"], first["system"], first["answer"]) == ("LLM:0", "m", "Be kind", "First")
@@ -53,16 +51,14 @@ async def test_model_calls_are_shown_as_they_were_sent_without_secrets(server: A
 async def test_a_retried_node_shows_its_attempts_and_the_failed_call(server: AppServer) -> None:
     dsl = edited("LLM:0", max_retries=2, delay_after_error=0)
     server.model.replies += [Reply(error="The model is busy."), Reply("First"), Reply("Second")]
-    client = native(server, await server.agent(dsl))
-    run = (await client.post("/runs", json={"query": "ping"})).json()
+    client, run = await play_one(server, dsl, query="ping")
     shown = (await client.get(f"/runs/{run['id']}/nodes")).json()
     assert [(v["node"], v["attempts"], v["is_failed"]) for v in shown["visits"]][1] == ("LLM:0", 2, False)
     assert (shown["calls"][0]["error"], shown["calls"][0]["answer"]) == ("The model is busy.", "")
 
 
 async def test_a_run_without_models_lists_its_nodes_and_strangers_see_nothing(server: AppServer) -> None:
-    client = native(server, await server.agent(ECHO))
-    run = (await client.post("/runs", json={"query": "ping"})).json()
+    client, run = await play_one(server, ECHO, query="ping")
     shown = (await client.get(f"/runs/{run['id']}/nodes")).json()
     visits = [visit["node"] for visit in shown["visits"]]
     assert (visits, shown["calls"], shown["dropped_calls"]) == (["begin", "Message:0"], [], 0)
@@ -77,8 +73,7 @@ async def test_a_run_without_models_lists_its_nodes_and_strangers_see_nothing(se
 
 async def test_a_step_shows_its_variables_and_what_has_changed(server: AppServer) -> None:
     server.model.replies += [Reply("First"), Reply(" ".join(map(str, range(6_000))))]
-    client = native(server, await server.agent(CHAIN))
-    run = (await client.post("/runs", json={"query": "ping"})).json()
+    client, run = await play_one(server, CHAIN, query="ping")
     path = f"/sessions/{run['session_id']}/history"
     moment = (await client.get(f"{path}/{await find_moment(client, run, 'LLM:1')}")).json()
     variables = {variable["name"]: variable for variable in moment["variables"]}
@@ -99,8 +94,7 @@ async def test_a_step_shows_its_variables_and_what_has_changed(server: AppServer
     assert problem(await client.get(f"{path}/{MISSING}")) == (404, "not-found")
     assert problem(await client.get(f"{path}/a.b")) == (422, "invalid")
     server.model.replies += [Reply(str(n)) for n in range(4)]
-    client = native(server, await server.agent(CHAIN))
-    run = (await client.post("/runs", json={"query": "one"})).json()
+    client, run = await play_one(server, CHAIN, query="one")
     await client.post("/runs", json={"query": "two", "session_id": run["session_id"]})
     moment_id = await find_moment(client, run, "LLM:0")
     moment = (await client.get(f"/sessions/{run['session_id']}/history/{moment_id}")).json()
@@ -110,9 +104,7 @@ async def test_a_step_shows_its_variables_and_what_has_changed(server: AppServer
 
 
 async def test_a_rerun_with_another_canvas_leaves_the_agent_as_it_is(server: AppServer) -> None:
-    server.model.replies += [Reply(text) for text in ("First", "Second", "Third")]
-    client = native(server, await server.agent(CHAIN))
-    run = (await client.post("/runs", json={"query": "ping"})).json()
+    client, run = await play_one(server, CHAIN, "First", "Second", "Third", query="ping")
     draft = (await client.get("/versions/draft")).json()
     dsl = edited("LLM:1", sys_prompt="Be brief")
     rerun = (await client.post(f"/runs/{run['id']}/rerun", json={"node": "LLM:1", "dsl": dsl})).json()
@@ -130,8 +122,7 @@ async def test_a_rerun_with_another_canvas_leaves_the_agent_as_it_is(server: App
 
 
 async def test_a_canvas_that_cannot_continue_is_refused_and_leaves_no_session(server: AppServer) -> None:
-    client = native(server, await server.agent(FORM))
-    run = (await client.post("/runs", json={"query": "hi"})).json()
+    client, run = await play_one(server, FORM)
     moment = await find_moment(client, run, "UserFillUp:0")
     dsl = copy.deepcopy(FORM)
     dsl["components"]["UserFillUp:9"] = dsl["components"].pop("UserFillUp:0")
@@ -148,9 +139,7 @@ async def test_a_canvas_that_cannot_continue_is_refused_and_leaves_no_session(se
 
 
 async def test_a_node_runs_alone_with_what_a_run_has_left(server: AppServer) -> None:
-    server.model.replies += [Reply(text) for text in ("First", "Second", "Alone", "Edited", "Fresh")]
-    client = native(server, await server.agent(CHAIN))
-    run = (await client.post("/runs", json={"query": "ping"})).json()
+    client, run = await play_one(server, CHAIN, "First", "Second", "Alone", "Edited", "Fresh", query="ping")
     alone = (await client.post("/node-runs", json={"node": "LLM:1", "run_id": run["id"]})).json()
     assert (alone["outputs"]["content"], alone["error"], alone["inputs"]) == ("Alone", "", {"LLM:0@content": "First"})
     assert [call["messages"][-1]["content"] for call in alone["calls"]] == ["First"]
@@ -193,8 +182,7 @@ async def test_keys_in_params_of_any_node_are_taken_out(server: AppServer) -> No
         ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, []),
     )
     server.model.replies += [Reply(" ".join(KEYS)), Reply(" ".join(KEYS))]
-    client = native(server, await server.agent(dsl))
-    run = (await client.post("/runs", json={"query": "ping"})).json()
+    client, run = await play_one(server, dsl, query="ping")
     texts = [
         (await client.get(f"/runs/{run['id']}/nodes")).text,
         (await client.get(f"/sessions/{run['session_id']}/history/{run['checkpoint']}")).text,
@@ -206,9 +194,7 @@ async def test_keys_in_params_of_any_node_are_taken_out(server: AppServer) -> No
 
 
 async def test_secrets_of_another_version_or_a_fork_are_taken_out(server: AppServer) -> None:
-    server.model.replies += [Reply("sesame-4711-open"), Reply("b"), Reply("c"), Reply("d")]
-    client = native(server, await server.agent(CHAIN))
-    run = (await client.post("/runs", json={"query": "ping"})).json()
+    client, run = await play_one(server, CHAIN, "sesame-4711-open", "b", "c", "d", query="ping")
     checkpoint = await find_moment(client, run, "LLM:0")
     fork = f"/runs/{run['id']}/fork"
     changed = (
@@ -240,17 +226,14 @@ async def test_secrets_of_the_versions_of_earlier_runs_are_taken_out_of_a_run_fi
 
 
 async def test_a_run_file_takes_a_limited_time(server: AppServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    server.model.replies += [Reply("a"), Reply("b")]
-    client = native(server, await server.agent(CHAIN))
-    run = (await client.post("/runs", json={"query": "ping"})).json()
+    client, run = await play_one(server, CHAIN, "a", "b", query="ping")
     monkeypatch.setattr(native_session_routes, "LIMIT_S", 0.0)
     assert problem(await client.get(f"/sessions/{run['session_id']}/run-file")) == (422, "work-limit")
 
 
 async def test_a_refused_copy_with_a_draft_leaves_no_version(server: AppServer) -> None:
     server.model.replies += [Reply(str(number)) for number in range(9)]
-    client = native(server, await server.agent(CHAIN))
-    run = (await client.post("/runs", json={"query": "ping"})).json()
+    client, run = await play_one(server, CHAIN, query="ping")
     before = (await client.get("/versions")).json()
     dsl = edited("LLM:1", sys_prompt="Be brief")
     for path, body in (

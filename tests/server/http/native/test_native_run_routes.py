@@ -9,7 +9,7 @@ from tests.fakes.canvas import node
 from tests.fakes.regions import loop, out
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, canvas, says
-from tests.server.http.native.native_client import frames, native, problem
+from tests.server.http.native.native_client import frames, native, play_one, problem
 
 MISSING = "0" * 32
 CHAIN = canvas(
@@ -92,8 +92,7 @@ async def test_a_background_run_is_followed_and_cancelled(server: AppServer) -> 
 
 
 async def test_a_form_is_answered_by_its_pause_id_or_cancelled(server: AppServer) -> None:
-    client = native(server, await server.agent(FORM))
-    run = (await client.post("/runs", json={"query": "hi"})).json()
+    client, run = await play_one(server, FORM)
     (pause,) = run["pauses"]
     assert (run["status"], pause["node"], pause["tips"]) == ("waiting", "UserFillUp:0", "Which size?")
     assert pause["answer_schema"]["properties"] == {"size": {"type": "integer", "title": "Size"}}
@@ -125,9 +124,7 @@ async def test_a_form_is_answered_by_its_pause_id_or_cancelled(server: AppServer
 
 
 async def test_a_turn_is_rerun_from_a_node_with_changed_values(server: AppServer) -> None:
-    server.model.replies += [Reply("one"), Reply("two"), Reply("three")]
-    client = native(server, await server.agent(CHAIN))
-    run = (await client.post("/runs", json={"query": "hi"})).json()
+    client, run = await play_one(server, CHAIN, "one", "two", "three")
     assert run["answer"] == "two"
     body = {"node": "LLM:1", "changes": {"LLM:0@content": "edited"}, "session_name": "Again"}
     again = (await client.post(f"/runs/{run['id']}/rerun", json=body)).json()
@@ -140,9 +137,7 @@ async def test_a_turn_is_rerun_from_a_node_with_changed_values(server: AppServer
 
 
 async def test_a_rerun_that_cannot_start_leaves_no_copy(server: AppServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    server.model.replies += [Reply("one"), Reply("two")]
-    client = native(server, await server.agent(CHAIN))
-    run = (await client.post("/runs", json={"query": "hi"})).json()
+    client, run = await play_one(server, CHAIN, "one", "two")
     begin = AsyncMock(side_effect=StreamError("Redis is away."))
     monkeypatch.setattr(server.app_state.run_manager.journal, "begin", begin)
     assert (await client.post(f"/runs/{run['id']}/rerun", json={"node": "LLM:1"})).status_code == 503
@@ -154,8 +149,7 @@ async def test_a_node_in_a_loop_is_rerun_in_its_round(server: AppServer) -> None
     model = node("LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "{sys.query}"}]})
     looped = fake_canvas({"begin": node("Begin", {}, ["lp"]), **loop({"ask": model}), **out("done")})
     server.model.replies += [Reply(str(number)) for number in range(5)]
-    client = native(server, await server.agent(looped))
-    run = (await client.post("/runs", json={"query": "hi"})).json()
+    client, run = await play_one(server, looped)
     assert (run["answer"], len(server.model.requests)) == ("done", 3)
     again = await client.post(f"/runs/{run['id']}/rerun", json={"node": "ask", "round": 1})
     assert (again.json()["status"], len(server.model.requests)) == ("succeeded", 5)
@@ -167,8 +161,7 @@ async def test_a_node_in_a_loop_is_rerun_in_its_round(server: AppServer) -> None
 
 
 async def test_a_run_is_forked_where_it_waits_and_at_earlier_checkpoints(server: AppServer) -> None:
-    client = native(server, await server.agent(FORM))
-    run = (await client.post("/runs", json={"query": "hi"})).json()
+    client, run = await play_one(server, FORM)
     response = await client.post(f"/runs/{run['id']}/fork", json={"session_name": "Twin"})
     await client.post(f"/runs/{run['id']}/resume", json={"fields": {"size": 1}})
     fork = response.json()
@@ -190,8 +183,7 @@ async def test_a_run_is_forked_where_it_waits_and_at_earlier_checkpoints(server:
 
 
 async def test_resume_from_depends_on_the_state_of_the_run(server: AppServer) -> None:
-    client = native(server, await server.agent(FORM))
-    run = (await client.post("/runs", json={"query": "hi"})).json()
+    client, run = await play_one(server, FORM)
     done = (await client.post("/runs", json={"resume_from": run["id"], "inputs": {"size": 3}})).json()
     assert (done["answer"], done["session_id"]) == ("Size 3", run["session_id"])
     twin = (await client.post("/runs", json={"resume_from": run["id"], "inputs": {"size": 4}})).json()
@@ -204,8 +196,7 @@ async def test_resume_from_depends_on_the_state_of_the_run(server: AppServer) ->
 
 async def test_a_failed_run_is_repeated_from_the_failed_node(server: AppServer) -> None:
     server.model.replies += [Reply("one"), Reply(error="down"), Reply("two")]
-    client = native(server, await server.agent(CHAIN))
-    run = (await client.post("/runs", json={"query": "hi"})).json()
+    client, run = await play_one(server, CHAIN)
     assert (run["status"], "down" in run["error"]) == ("failed", True)
     again = (await client.post("/runs", json={"resume_from": run["id"]})).json()
     assert (again["status"], again["answer"], len(server.model.requests)) == ("succeeded", "two", 3)

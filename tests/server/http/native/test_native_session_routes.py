@@ -7,7 +7,7 @@ from ragflow_lg.library import load_canvas
 from ragflow_lg.services.sessions import hold_lease
 from tests.fakes.services import fake_services
 from tests.server.http.app_server import ECHO, FORM, AppServer
-from tests.server.http.native.native_client import native, problem
+from tests.server.http.native.native_client import native, play_one, problem
 
 MISSING = "0" * 32
 
@@ -37,8 +37,7 @@ async def test_a_session_is_created_listed_shown_and_deleted(server: AppServer) 
 
 
 async def test_history_has_nodes_times_sizes_and_pages(server: AppServer) -> None:
-    client = native(server, await server.agent(FORM))
-    run = (await client.post("/runs", json={"query": "hi"})).json()
+    client, run = await play_one(server, FORM)
     path = f"/sessions/{run['session_id']}/history"
     whole = (await client.get(path)).json()
     assert whole["has_more"] is False
