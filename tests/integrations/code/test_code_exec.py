@@ -2,9 +2,6 @@
 
 from typing import Any
 
-import pytest
-from pydantic import ValidationError
-
 from ragflow_lg.base.errors import RagflowLgError, ServiceError
 from ragflow_lg.integrations.code.code_exec import Arguments, code_exec
 from ragflow_lg.integrations.code.code_settings import CodeLimits, exceeded
@@ -13,7 +10,7 @@ from ragflow_lg.services.artifacts import Artifact, StoredArtifact
 from ragflow_lg.services.services import Services
 from tests.fakes.canvas import canvas, diagnostics_of, node
 from tests.fakes.code import ScriptedSandbox
-from tests.fakes.run import Result, bind, run_component
+from tests.fakes.run import Result, run_component
 from tests.fakes.sandbox_service import NamedArtifacts
 from tests.fakes.services import fake_services
 from tests.harness.rows import each_row
@@ -125,10 +122,7 @@ async def test_an_artifact_that_cannot_be_kept_does_not_fail_the_node() -> None:
     assert "attachment2 (csv): t.csv\n1,2" in node.outputs["content"]
 
 
-def test_invalid_params_and_what_the_model_sees() -> None:
-    for params in ({"script": " "}, {"lang": "ruby"}, {"arguments": {"a": "no reference"}}, {"script": None}):
-        with pytest.raises(ValidationError):
-            bind(code_exec, params)
+def test_what_the_model_sees() -> None:
     schema = Arguments.model_json_schema()
     assert schema["properties"]["lang"]["enum"] == ["python", "javascript"]
     assert set(schema["properties"]) == {"lang", "script"}

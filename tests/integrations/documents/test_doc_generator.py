@@ -4,9 +4,6 @@ import base64
 import json
 from typing import Any
 
-import pytest
-from pydantic import ValidationError
-
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.context import RunContext
@@ -21,7 +18,7 @@ from ragflow_lg.services.reports import ImageLoader, Layout, ReportRequest, Repo
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.canvas import canvas, node, plan_of
 from tests.fakes.images import PNG
-from tests.fakes.run import Result, bind, run_component
+from tests.fakes.run import Result, run_component
 from tests.fakes.sandbox_service import NamedArtifacts
 from tests.fakes.services import ScriptedHttp, fake_services
 from tests.harness.rows import each_row
@@ -100,12 +97,6 @@ async def test_parameters_become_the_layout() -> None:
     others = {"header": "H", "footer": "F", "watermark": "W", "add_timestamp": False, "add_page_numbers": False}
     _, _, (request,) = await run({"content": "x", "output_format": "txt", **others})
     assert request.layout == Layout("H", "F", "W", "", False, 12)
-
-
-@each_row("params", [{}, {"content": ""}, {"content": "x", "font_size": 11}, {"content": "x", "output_format": "odt"}])
-def test_invalid_parameters_are_refused(params: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        bind(doc_generator, params)
 
 
 async def test_thinking_is_removed_and_errors_of_references_are_shown() -> None:

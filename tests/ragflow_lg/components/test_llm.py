@@ -2,9 +2,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-from pydantic import ValidationError
-
 from ragflow_lg.base.values import MAX_TEXT_CHARS
 from ragflow_lg.component.events import AnswerDiscarded, Delta, NodeFinished
 from ragflow_lg.components.llm import llm
@@ -188,20 +185,6 @@ def test_an_invalid_schema_is_a_warning() -> None:
     assert (finding.severity, finding.path) == ("warning", ("outputs", "structured"))
     assert not list(llm.lint(bind(llm, STRUCTURED)))
     assert not list(llm.lint(bind(llm, {})))
-
-
-@each_row(
-    "params",
-    [
-        {"temperature": 1.5}, {"top_p": -0.1}, {"max_tokens": -1}, {"message_history_window_size": -1},
-        {"prompts": []}, {"prompts": ""}, {"prompts": [{"role": "user"}]},
-        {"prompts": [{"role": "wizard", "content": "x"}]}, {"prompts": [{"role": 1, "content": "x"}]},
-        {"visual_files_var": "not a reference"},
-    ],
-)  # fmt: skip
-def test_invalid_params_are_rejected(params: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        bind(llm, params)
 
 
 FOUND = {"chunks": {"61": {"id": "c", "content": "Rice needs water."}}, "doc_aggs": {}}

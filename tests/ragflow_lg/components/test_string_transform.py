@@ -1,8 +1,5 @@
 from typing import Any
 
-import pytest
-from pydantic import ValidationError
-
 from ragflow_lg.base.values import MAX_ITEMS
 from ragflow_lg.components.string_transform import string_transform
 from tests.fakes.run import bind, run_component
@@ -69,9 +66,3 @@ def test_lint_reports_invalid_templates_and_missing_references() -> None:
     blank = bind(string_transform, {})
     assert [(f.code, f.path) for f in string_transform.lint(blank)] == [("params-invalid", ("split_ref",))]
     assert not list(string_transform.lint(bind(string_transform, {"method": "merge", "script": "{{ 1 }}"})))
-
-
-@each_row("params", [{"method": "cut"}, {"delimiters": []}, {"split_ref": "a b"}])
-def test_invalid_params_are_rejected(params: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        bind(string_transform, params)

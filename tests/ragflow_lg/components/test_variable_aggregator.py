@@ -1,10 +1,7 @@
 from typing import Any
 
-import pytest
-from pydantic import ValidationError
-
 from ragflow_lg.components.variable_aggregator import variable_aggregator
-from tests.fakes.run import bind, run_component
+from tests.fakes.run import run_component
 from tests.harness.rows import each_row
 
 OUTPUTS: dict[str, dict[str, Any]] = {
@@ -32,19 +29,3 @@ async def test_the_first_value_is_chosen(references: list[Any], expected: dict[s
         variable_aggregator, {"groups": [group(*references)]}, outputs=OUTPUTS, globals={"env.x": "X"}
     )
     assert (result.error, result.outputs) == (None, expected)
-
-
-@each_row(
-    ("groups", "place"),
-    [
-        ([], ("groups",)),
-        ([group("env.x", name="")], ("groups", 0, "group_name")),
-        ([group()], ("groups", 0, "variables")),
-        ([group("no reference")], ("groups", 0, "variables", 0)),
-        ([{"group_name": "g", "variables": "env.x"}], ("groups", 0, "variables")),
-    ],
-)
-def test_invalid_params_are_reported_with_their_location(groups: Any, place: tuple[str | int, ...]) -> None:
-    with pytest.raises(ValidationError) as caught:
-        bind(variable_aggregator, {"groups": groups})
-    assert caught.value.errors()[0]["loc"] == place
