@@ -139,14 +139,10 @@ class Node(_NodeRunnable):
             is_closer: Whether the node closes the round if it is the last one.
         """
         super().__init__(program.node.id)
+        self.node = program.node
         self._program = program
         self._closing = closing
         self._is_closer = is_closer
-
-    @property
-    def node(self) -> PlanNode:
-        """The node of the plan."""
-        return self._program.node
 
     async def _run(self, turn: TurnContext, state: Mapping[str, Any], task: _Task) -> Step:
         name, inner = task.namespace, turn.nested
@@ -273,7 +269,7 @@ class EntryNode(Node):
         request: TurnRequest = {key: state[key] for key in REQUEST_KEYS if key in state}  # pyright: ignore[reportAssignmentType]
         opened, event = await open_turn(self._program.plan, state, turn, request)
         await turn.emit(event, task.runtime.stream_writer)
-        await turn.begin()
+        await asyncio.sleep(0)  # so that a reader receives the first event
         view: dict[str, Any] = {**opened, "outputs": {}, "history": [*state.get("history", ()), *opened["history"]]}
         update, goto = await visit(
             self._program, view, turn, superstep_of(task.config), request=request, write=task.runtime.stream_writer

@@ -27,6 +27,7 @@ _OTHER_MARKS = {
 }
 """How other models open and close the thinking at the beginning of an answer."""
 _TAG = re.compile(f"{OPENING}|{CLOSING}")
+_ANY_MARK = re.compile("|".join(map(re.escape, (OPENING, CLOSING, *_OTHER_MARKS))))
 _FENCE = re.compile(r" {0,3}(```|~~~)")
 _FENCES = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 _FENCE_CHARS = 6
@@ -217,6 +218,8 @@ def split_thinking(answer: str) -> list[AnswerPart]:
     >>> [part.text or part.mark for part in split_thinking("hm</think>Yes")]
     ['start', 'hm', 'end', 'Yes']
     """
+    if not _ANY_MARK.search(answer):
+        return [AnswerPart(answer)] if answer else []
     parts: list[AnswerPart] = []
     text_start = 0
     for part in split_answer(answer):

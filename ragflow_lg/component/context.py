@@ -113,6 +113,8 @@ class RunContext(NodeValues, NodeSteps):
         """The citable sources found by this node."""
         self._inherited_references: References = {}
         """For a tool: the sources known to its caller, if the caller has found any."""
+        self.is_streaming = bool(node.streams_to)
+        """Whether a Message streams this model's answer."""
         self.owner = node.id
         """The component of the canvas that is running; for a tool, this differs from ``node``."""
         self.notices: list[str] = []
@@ -134,14 +136,12 @@ class RunContext(NodeValues, NodeSteps):
     @property
     def services(self) -> Services:
         """The services of the run."""
-        return self._services(self.place)
+        return self.services_at("")
 
     def services_at(self, position: str) -> Services:
         """Return the services for one of this node's parallel calls; ``position`` distinguishes the calls."""
-        return self._services(f"{self.place}/{position}")
-
-    def _services(self, place: str) -> Services:
         services = self._turn.services
+        place = f"{self.place}/{position}" if position else self.place
         return services if services.for_caller is None else services.for_caller(Caller(self.node.id, place))
 
     def nested_turn(self) -> TurnContext:
@@ -245,11 +245,6 @@ class RunContext(NodeValues, NodeSteps):
             self.notices.append(text)
 
     # Emitting
-
-    @property
-    def is_streaming(self) -> bool:
-        """Whether a Message streams this model's answer."""
-        return bool(self.node.streams_to)
 
     @property
     def shown(self) -> str:

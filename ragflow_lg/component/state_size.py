@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import MAPS
@@ -13,16 +13,11 @@ _CONVERSATION = "sys.history"
 _GLOBAL = "global "
 
 
-class Size:
+class Size(NamedTuple):
     """A number of characters and entries."""
 
-    def __init__(self, chars: int = 0, entries: int = 0) -> None:
-        self.chars = chars
-        self.entries = entries
-
-    def plus(self, other: Size) -> Size:
-        """Return the sum of both."""
-        return Size(self.chars + other.chars, self.entries + other.entries)
+    chars: int = 0
+    entries: int = 0
 
 
 def size_of(value: Any) -> Size:
@@ -78,7 +73,7 @@ class StateSize:
         if self._parts is None:
             self._parts = {}
             for node, outputs in state.get("outputs", {}).items():
-                self._put(node, size_of(outputs))
+                self._put(node, size_of(outputs), Size())
             self._globals = state.get("globals", {})
             whole = size_of([value for name, value in self._globals.items() if name != _CONVERSATION])
             self._chars += whole.chars
@@ -87,12 +82,19 @@ class StateSize:
     def replace(self, part: str, size: Size, limits: StateLimits) -> None:
         """Set the size of a part: the outputs of a node or a global."""
         old = self._size_of(part)
-        self._check(size.chars - old.chars, size.entries - old.entries, limits)
-        self._put(part, size)
+        chars, entries = size.chars - old.chars, size.entries - old.entries
+        if chars > 0 and self._chars + chars > limits.state_chars:
+            raise ComponentError(
+                f"All values of the turn would have more than {limits.state_chars:,} characters (state_chars)."
+            )
+        if entries > 0 and self._entries + entries > limits.state_entries:
+            raise ComponentError(f"All values of the turn would have more than {limits.state_entries:,} entries.")
+        self._put(part, size, old)
 
     def add(self, part: str, size: Size, limits: StateLimits) -> None:
         """Add to the size of a part."""
-        self.replace(part, self._size_of(part).plus(size), limits)
+        old = self._size_of(part)
+        self.replace(part, Size(old.chars + size.chars, old.entries + size.entries), limits)
 
     def _size_of(self, part: str) -> Size:
         """Return the size of a part so far."""
@@ -101,17 +103,8 @@ class StateSize:
         name = part.removeprefix(_GLOBAL)
         return size_of(self._globals.get(name)) if name not in (part, _CONVERSATION) else Size()
 
-    def _check(self, chars: int, entries: int, limits: StateLimits) -> None:
-        if chars > 0 and self._chars + chars > limits.state_chars:
-            raise ComponentError(
-                f"All values of the turn would have more than {limits.state_chars:,} characters (state_chars)."
-            )
-        if entries > 0 and self._entries + entries > limits.state_entries:
-            raise ComponentError(f"All values of the turn would have more than {limits.state_entries:,} entries.")
-
-    def _put(self, part: str, size: Size) -> None:
-        parts = self._parts = {} if self._parts is None else self._parts
-        old = self._size_of(part)
+    def _put(self, part: str, size: Size, old: Size) -> None:
         self._chars += size.chars - old.chars
         self._entries += size.entries - old.entries
+        parts = self._parts = {} if self._parts is None else self._parts
         parts[part] = size

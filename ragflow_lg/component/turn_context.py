@@ -77,28 +77,6 @@ def paused(limit: asyncio.Timeout) -> Generator[None]:
             limit.reschedule(end + clock() - began)
 
 
-class Call:
-    """A block that calls a service; see `TurnContext.calling`. Most blocks end at once, so this is no generator."""
-
-    def __init__(self, turn: TurnContext) -> None:
-        """``turn`` is the outermost one."""
-        self._turn = turn
-
-    def __enter__(self) -> None:
-        """Begin the call."""
-        self._turn.calls += 1
-
-    def __exit__(self, *error: object) -> None:
-        """End the call. The last one lets an interruption go on."""
-        turn = self._turn
-        turn.calls -= 1
-        if not turn.calls:
-            if turn.has_no_calls is not None:
-                turn.has_no_calls.set()
-            if turn.is_stopping:
-                asyncio.get_running_loop().call_later(STORE_S, turn.stop)
-
-
 def step_key(task: str, position: str, name: str, arguments: object) -> str:
     """Return the key of a step: 32 hexadecimal digits."""
     text = json.dumps([task, position, name, arguments], sort_keys=True, default=str)
@@ -274,10 +252,6 @@ class TurnContext(Struct, eq=False):
             turn = turn.outer
         return turn
 
-    async def begin(self) -> None:
-        """Yield to the event loop, so that a reader receives the first event."""
-        await asyncio.sleep(0)
-
     async def check_interruption(self) -> None:
         """Raise RunCancelled if the turn is being interrupted, after its running calls have ended."""
         turn = self.outermost
@@ -288,9 +262,19 @@ class TurnContext(Struct, eq=False):
             await asyncio.sleep(STORE_S)
             raise RunCancelled
 
-    def calling(self) -> Call:
+    @contextmanager
+    def calling(self) -> Generator[None]:
         """Delay an interruption until the call to a service inside the block has ended and its result is stored."""
-        return Call(self.outermost)
+        turn = self.outermost
+        turn.calls += 1
+        try:
+            yield
+        finally:
+            turn.calls -= 1
+            if not turn.calls and turn.has_no_calls is not None:
+                turn.has_no_calls.set()
+            if not turn.calls and turn.is_stopping:
+                asyncio.get_running_loop().call_later(STORE_S, turn.stop)
 
     async def emit(self, event: EngineEvent, write: Callable[[EngineEvent], None] | None = None) -> None:
         """Emit an event that does not belong to a running component; ``write`` receives it if there is no sink."""

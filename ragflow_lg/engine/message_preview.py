@@ -20,10 +20,8 @@ from ragflow_lg.dsl.downloads import show_value
 from ragflow_lg.dsl.variable_references import Reference, Template
 
 
-def preview_messages(ctx: RunContext, state: Mapping[str, Any]) -> dict[NodeId, Preview] | None:
-    """Return the Messages that can show the node's answer while it arrives; None for a node that does not stream."""
-    if not ctx.is_streaming:
-        return None
+def preview_messages(ctx: RunContext, state: Mapping[str, Any]) -> dict[NodeId, Preview]:
+    """Return the Messages that can show the answer of a node that streams while it arrives."""
     previews: dict[NodeId, Preview] = {}
     for id_ in ctx.node.streams_to:
         message = ctx.plan.messages[id_]

@@ -64,7 +64,8 @@ async def visit(
         await ask_about_calls(node, ctx, turn, ask)
     clock = turn.services.clock
     created_at, began = clock.now(), clock.monotonic()
-    await ctx.emit(NodeStarted(node.id, created_at, ctx.visit, ctx.place, preview_messages(ctx, state)))
+    previews = preview_messages(ctx, state) if ctx.is_streaming else None
+    await ctx.emit(NodeStarted(node.id, created_at, ctx.visit, ctx.place, previews))
     if not node.runs_alone:
         # Let all nodes in this superstep start first, so that their node_started events are sent first.
         await asyncio.sleep(0)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ragflow_lg.base.errors import ComponentError, ServiceError
@@ -63,10 +64,6 @@ from ragflow_lg.services.chat import (
     estimate_usage,
 )
 
-if TYPE_CHECKING:
-    from ragflow_lg.dsl.redacted_view import RedactedView
-
-
 _THINKING_ADVICE = "Raise its limit of tokens, or set thinking to disabled if the model can answer without it."
 _MIN_WINDOW_TOKENS = 1_000
 """Shorter requests fit into every window, so that no server has to be asked."""
@@ -78,59 +75,53 @@ MAX_NAMES = 100
 """How many tools, and how many calls of one answer, are reported."""
 
 
-class CallReport:
-    """The report of one model call, as a context manager. It is emitted when the call has ended, also if it failed.
+class CallReport(Struct):
+    """What is reported of a model call."""
+
+    answer: ChatAnswer = ChatAnswer("", (), ONE_CALL)
+    """What has arrived of the answer. The caller sets it."""
+
+
+@contextmanager
+def report_call(ctx: RunContext, model: ChatModel, request: ChatRequest) -> Generator[CallReport]:
+    """Report the model call in the block when it has ended, also if it failed.
 
     The prompts are those of the request: after references were filled in, and history was fitted into the context.
     """
-
-    def __init__(self, ctx: RunContext, model: ChatModel, request: ChatRequest) -> None:
-        self._ctx = ctx
-        self._model = model
-        self._request = request
-        self._clock = ctx.services.clock
-        self._created_at = self._began = 0.0
-        self.answer = ChatAnswer("", (), ONE_CALL)
-        """What has arrived of the answer. The caller sets it."""
-
-    def __enter__(self) -> CallReport:
-        self._created_at, self._began = self._clock.now(), self._clock.monotonic()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        ctx = self._ctx
-        if not ctx.is_observed:
-            return
-        seconds = self._clock.monotonic() - self._began
-        details = self._describe("" if error is None else str(error) or type(error).__name__)
-        event = ModelCalled(
-            ctx.owner, ctx.node.id, ctx.visit, ctx.place, self._created_at, seconds, self.answer.usage, details
-        )
-        ctx.report(event)
-
-    def _describe(self, error: str) -> dict[str, JsonValue]:
-        request, view = self._request, self._ctx.redacted_view
-        llm_id = getattr(self._ctx.node.params, "llm_id", "") or ""
-        calls: list[Any] = [{"name": call.name, "arguments": call.arguments} for call in self.answer.calls[:MAX_NAMES]]
-        return {
-            "model": view.text(str(getattr(self._model, "name", "") or llm_id or "default"), 200),
-            "system": view.text(request.system, MAX_SYSTEM_CHARS),
-            "messages": _view_messages(view, request.messages),
-            "images": len(request.images),
-            "tools": [view.text(tool.name, 200) for tool in request.tools[:MAX_NAMES]],
-            "sampling": dict(request.sampling),
-            "answer": view.text(self.answer.text, MAX_ANSWER_CHARS),
-            "calls": view.value(calls),
-            "finish_reason": self.answer.end,
-            "error": view.text(error, MAX_ERROR_CHARS),
-        }
+    report, clock, problem = CallReport(), ctx.services.clock, ""
+    created_at, began = clock.now(), clock.monotonic()
+    try:
+        yield report
+    except BaseException as error:
+        problem = str(error) or type(error).__name__
+        raise
+    finally:
+        if ctx.is_observed:
+            details = _describe_call(ctx, model, request, report.answer, problem)
+            times = (created_at, clock.monotonic() - began)
+            ctx.report(ModelCalled(ctx.owner, ctx.node.id, ctx.visit, ctx.place, *times, report.answer.usage, details))
 
 
-def _view_messages(view: RedactedView, messages: tuple[Any, ...]) -> list[JsonValue]:
-    """Return the messages without secrets. If they are too long, the oldest ones are cut."""
-    return [*reversed(cast("list[JsonValue]", view.value(messages[::-1], MAX_MESSAGES_CHARS)))]
+def _describe_call(
+    ctx: RunContext, model: ChatModel, request: ChatRequest, answer: ChatAnswer, error: str
+) -> dict[str, JsonValue]:
+    view = ctx.redacted_view
+    llm_id = getattr(ctx.node.params, "llm_id", "") or ""
+    calls: list[Any] = [{"name": call.name, "arguments": call.arguments} for call in answer.calls[:MAX_NAMES]]
+    # If the messages are too long, the oldest ones are cut.
+    messages = cast("list[JsonValue]", view.value(request.messages[::-1], MAX_MESSAGES_CHARS))[::-1]
+    return {
+        "model": view.text(str(getattr(model, "name", "") or llm_id or "default"), 200),
+        "system": view.text(request.system, MAX_SYSTEM_CHARS),
+        "messages": messages,
+        "images": len(request.images),
+        "tools": [view.text(tool.name, 200) for tool in request.tools[:MAX_NAMES]],
+        "sampling": dict(request.sampling),
+        "answer": view.text(answer.text, MAX_ANSWER_CHARS),
+        "calls": view.value(calls),
+        "finish_reason": answer.end,
+        "error": view.text(error, MAX_ERROR_CHARS),
+    }
 
 
 def build_request(
@@ -380,7 +371,7 @@ async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: Ans
     Raises:
         ServiceError: if the call fails.
     """
-    with CallReport(ctx, model, request) as report:
+    with report_call(ctx, model, request) as report:
         answer = await _ask(ctx, model, request, show, report)
         check_end(ctx, answer)
     if ctx.budget.is_limited:

@@ -35,11 +35,6 @@ class TurnSession(NamedTuple):
         """Whether the session has not been stored."""
         return self.messages is not None
 
-    @property
-    def new_rows(self) -> tuple[SessionRow | MessageRow, ...]:
-        """What is to be stored of a new one."""
-        return () if self.messages is None else (self.row, *self.messages)
-
 
 class SessionFields(TypedDict, total=False):
     """What a request says about a new session.

@@ -310,14 +310,15 @@ class Turns:
 
     async def _store(self, new: NewRun, session: TurnSession, row: RunRow) -> Turn | None:
         """Store the row of a run. Return the turn of the same request instead, if it has begun one meanwhile."""
+        rows = (row,) if session.messages is None else (session.row, *session.messages, row)
         try:
-            await self.quotas.begin_turn(new.tenant, new.page_key, *session.new_rows, row)
+            await self.quotas.begin_turn(new.tenant, new.page_key, *rows)
         except DatabaseError:
             if row.request_key is None:
                 raise
             if (repeated := await self.find_repeated(new.tenant)) is not None:
                 return repeated
-            await self.quotas.begin_turn(new.tenant, new.page_key, *session.new_rows, row)  # that one was refused
+            await self.quotas.begin_turn(new.tenant, new.page_key, *rows)  # that one was refused
         return None
 
     async def _find_place(self, tenant: str, page_key: str, input_chars: int, run_id: str) -> Callable[[], None]:
