@@ -103,10 +103,6 @@ _METHODS: Mapping[type[Any], str] = {
 _NAMES = ("on_run_started", *_METHODS.values(), "on_run_finished")
 
 
-def _is_overridden(method: Any, name: str) -> bool:
-    return getattr(method, "__func__", None) is not getattr(RunCallbacks, name)
-
-
 class CallbackDispatcher:
     """Passes a run's events to all callbacks, each at its own pace. Only `close` waits."""
 
@@ -141,7 +137,12 @@ class _CallbackQueue:
 
     def __init__(self, callback: RunCallbacks, limits: CallbackLimits, logged_ids: set[int]) -> None:
         self._callback = callback
-        self._methods = {name: method for name in _NAMES if _is_overridden(method := getattr(callback, name), name)}
+        methods = {name: getattr(callback, name) for name in _NAMES}
+        self._methods = {  # those that are overridden
+            name: method
+            for name, method in methods.items()
+            if getattr(method, "__func__", None) is not getattr(RunCallbacks, name)
+        }
         self._limits = limits
         self._logged_ids = logged_ids
         self._calls: asyncio.Queue[_Call | None] = asyncio.Queue()

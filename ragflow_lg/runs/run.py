@@ -80,6 +80,8 @@ class Run:
         self._ignores_unknown = ignores_unknown
         self._is_taken_over = progress is not None
         self._began_s = 0.0
+        self.elapsed_s = 0.0
+        """How long the run took."""
         session_id = session_of_thread(thread_of_session(session))
         now = services.clock.now()
         self.envelope = envelope or Envelope(services.ids.run_id(), int(now), session_id, session_id)
@@ -228,8 +230,8 @@ class Run:
             self._options.running.discard(self._graph.control)
             if self.status == "running":
                 self._session.status = "cancelled"
-            elapsed_s = self._elapsed_s()
-            await self._observer.end(RunSummary(self.status, self.error, elapsed_s, self.usage, self.agents))
+            self.elapsed_s = self.services.clock.monotonic() - self._began_s
+            await self._observer.end(RunSummary(self.status, self.error, self.elapsed_s, self.usage, self.agents))
 
     def _collect(self, events: Iterable[WireEvent]) -> list[WireEvent | AgentRecord]:
         """Return events that are about to be yielded."""
@@ -238,9 +240,6 @@ class Run:
             self.collected.feed(event)
             batch.append(event)
         return batch
-
-    def _elapsed_s(self) -> float:
-        return self.services.clock.monotonic() - self._began_s
 
     async def _start(self, message_order: MessageOrder) -> None:
         """Start the graph, unless the user must be asked again first."""
@@ -342,7 +341,7 @@ class Run:
         frames = list(message_order.feed(event))
         for frame in frames:
             if isinstance(frame, WorkflowFinished):
-                frame.elapsed_time = self._elapsed_s()
+                frame.elapsed_time = self.services.clock.monotonic() - self._began_s
         if event.failed_node and not self.failed_node and not self._is_taken_over:
             # It failed in an earlier run, next to an open form or before a crash.
             self.failed_node = event.failed_node

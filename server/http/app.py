@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, cast
 
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
-from msgspec.structs import replace
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
@@ -21,7 +20,6 @@ from starlette.routing import Route
 from ragflow_lg.base.errors import BusyError, QuotaError, RagflowLgError, RateError, RequestError, StreamError
 from ragflow_lg.base.extras import require
 from ragflow_lg.server.agents.agent_versions import check_templates
-from ragflow_lg.server.agents.quotas import Quotas
 from ragflow_lg.server.http.edge import health_routes
 from ragflow_lg.server.http.edge.health_routes import Readiness
 from ragflow_lg.server.http.edge.request_middleware import RequestLimits, RequestLog
@@ -63,7 +61,7 @@ from ragflow_lg.server.http.shared.auth import VISITOR_HEADER, get_app_state, ge
 from ragflow_lg.server.http.shared.responses import respond_error, respond_json, to_request_error
 from ragflow_lg.server.http.webhooks import webhook_routes
 from ragflow_lg.server.observability.logs import audit
-from ragflow_lg.server.observability.operations import MetricsCallbacks, Operations
+from ragflow_lg.server.observability.operations import Operations
 from ragflow_lg.server.runs.turns import Turns
 
 if TYPE_CHECKING:
@@ -148,11 +146,10 @@ def make_app(app_state: AppState) -> FastAPI:
     )
     section = app_state.settings.server
     operations = Operations(section, app_state.callbacks)
-    app_state = replace(app_state, callbacks=(*app_state.callbacks, MetricsCallbacks(operations.metrics)))
     app.state.app_state = app_state
     app.state.operations = operations
     app.state.readiness = Readiness(app_state)
-    app.state.turns = Turns(app_state, operations.slots, Quotas(app_state, operations.metrics.count_quota_refusal))
+    app.state.turns = Turns(app_state, operations)
     _add_routes(app, _ROUTERS)
     check_templates(section.templates)
     if section.mcp:

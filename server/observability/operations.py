@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from ragflow_lg.runs.callbacks import RunCallbacks, RunInfo, RunSummary
+from ragflow_lg.runs.callbacks import RunCallbacks
 from ragflow_lg.server.observability.run_slots import RunSlots
 from ragflow_lg.services.http import use_traceparent
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
     from ragflow_lg.server.settings.server_section import ServerSection
+    from ragflow_lg.services.chat import Usage
 
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -75,13 +76,13 @@ class Metrics:
         """Count the end of a stream."""
         self._streams.dec()
 
-    def count_run(self, summary: RunSummary) -> None:
+    def count_run(self, status: str, elapsed_s: float, usage: Usage) -> None:
         """Count a run that has ended."""
-        status = summary.status if summary.status in _STATUSES else "other"
+        status = status if status in _STATUSES else "other"
         self._runs.labels(status).inc()
-        self._run_s.labels(status).observe(summary.elapsed_s)
-        self._tokens.labels("prompt").inc(max(0, summary.usage.prompt_tokens))
-        self._tokens.labels("completion").inc(max(0, summary.usage.completion_tokens))
+        self._run_s.labels(status).observe(elapsed_s)
+        self._tokens.labels("prompt").inc(max(0, usage.prompt_tokens))
+        self._tokens.labels("completion").inc(max(0, usage.completion_tokens))
 
     def show_queue(self, waiting: Callable[[], float], played: Callable[[], float], age_s: Callable[[], float]) -> None:
         """Show the state of the queue from which workers play runs. It is the same in all processes."""
@@ -99,18 +100,6 @@ class Metrics:
         Gauge(f"ragflow_lg_{name}", text, registry=self._registry).set_function(value)
 
 
-class MetricsCallbacks(RunCallbacks):
-    """Counts runs and logs how they ended."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-
-    async def on_run_finished(self, run: RunInfo, summary: RunSummary) -> None:
-        """Count a run."""
-        self._metrics.count_run(summary)
-        logger.info("run %s in session %s: %s in %.3f s", run.run_id, run.session, summary.status, summary.elapsed_s)
-
-
 MAX_CLIENTS = 10_000
 """How many clients are remembered. The least recent one is dropped and starts again with a full bucket."""
 
@@ -121,15 +110,13 @@ METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"}
 
 
 class RequestSpan:
-    """The span for one request, or nothing if tracing is off."""
+    """The span for one request."""
 
-    def __init__(self, span: Any = None) -> None:
+    def __init__(self, span: Any) -> None:
         self._span = span
 
     def end(self, method: str, route: str, status: int) -> None:
         """Record the request's result. ``route`` is the path template."""
-        if self._span is None:
-            return
         self._span.update_name(f"{method} {route}")
         self._span.set_attributes({"http.route": route, "http.response.status_code": status})
         if status >= 500:
@@ -145,9 +132,12 @@ class RequestSpans:
         tracers = (getattr(callback, "tracer", None) for callback in callbacks)
         self._tracer: Tracer | None = next((tracer for tracer in tracers if tracer is not None), None)
 
-    def span(self, method: str, headers: Iterable[tuple[bytes, bytes]]) -> AbstractContextManager[RequestSpan]:
-        """Open a span that continues the trace in ``headers``. Everything in the block belongs to the span."""
-        return nullcontext(RequestSpan()) if self._tracer is None else self._open(self._tracer, method, headers)
+    def span(self, method: str, headers: Iterable[tuple[bytes, bytes]]) -> AbstractContextManager[RequestSpan | None]:
+        """Open a span that continues the trace in ``headers``, or nothing if tracing is off.
+
+        Everything in the block belongs to the span.
+        """
+        return nullcontext() if self._tracer is None else self._open(self._tracer, method, headers)
 
     @contextmanager
     def _open(self, tracer: Tracer, method: str, headers: Iterable[tuple[bytes, bytes]]) -> Generator[RequestSpan]:

@@ -21,9 +21,9 @@ from ragflow_lg.server.streaming.new_run import NewRun, Owner
 from ragflow_lg.server.streaming.run_task import PlaySpec
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.agents.quotas import Quotas
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import RunRow
+    from ragflow_lg.server.observability.operations import Metrics
     from ragflow_lg.server.runs.continuation import Continuation
     from ragflow_lg.server.streaming.journal import RunHead
 
@@ -34,9 +34,9 @@ HANDOVER_S = 0.1
 class Playing:
     """The runs that this process plays, or follows while others play them."""
 
-    def __init__(self, app_state: AppState, quotas: Quotas) -> None:
+    def __init__(self, app_state: AppState, metrics: Metrics) -> None:
         self._app_state = app_state
-        self._quotas = quotas
+        self._metrics = metrics
         self._manager = app_state.run_manager
         self._queue = app_state.queue
 
@@ -59,7 +59,7 @@ class Playing:
             StreamError: If the journal refuses the run, or the server is shutting down.
         """
         is_taken_over = previous not in ("", QUEUED)
-        ending = Ending(self._app_state, self._quotas, run, new, is_taken_over, replay, free_slot)
+        ending = Ending(self._app_state, self._metrics, run, new, is_taken_over, replay, free_slot)
         identity = (new.tenant, takeovers, previous)
         spec = PlaySpec(run, new.policy, *identity, replay, ending.store, ending.open_voice)
         await self._manager.start(spec)

@@ -19,8 +19,8 @@ from ragflow_lg.services.speech import Speech
 
 if TYPE_CHECKING:
     from ragflow_lg.component.plan import Plan
-    from ragflow_lg.server.agents.quotas import Quotas
     from ragflow_lg.server.assembly.app_state import AppState
+    from ragflow_lg.server.observability.operations import Metrics
     from ragflow_lg.server.runs.continuation import Continuation, EndedRun
     from ragflow_lg.server.streaming.event_codec import StreamEvent
     from ragflow_lg.server.streaming.new_run import NewRun
@@ -53,7 +53,7 @@ class Ending(Struct, eq=False):
     """What the end of a run needs."""
 
     app_state: AppState
-    quotas: Quotas
+    metrics: Metrics
     run: Run | EndedRun
     new: NewRun
     is_taken_over: bool
@@ -76,6 +76,11 @@ class Ending(Struct, eq=False):
         A run that is stopped by force is cancelled. If it ``is_interrupted``, it may go on in another process.
         What the run has stored in a session that was deleted before it began is deleted as well.
         """
+        run = self.run
+        if isinstance(run, Run) and run.has_started:
+            self.metrics.count_run(run.status, run.elapsed_s, run.usage)
+            ids = run.envelope.message_id, run.envelope.session_id
+            logger.info("run %s in session %s: %s in %.3f s", *ids, run.status, run.elapsed_s)
         if self.speaker is not None:
             self.run.usage = self.run.usage.plus(self.speaker.usage)
         try:

@@ -8,16 +8,13 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from ragflow_lg.base.errors import SettingsError, StreamError
 from ragflow_lg.base.portability import on_stop_signals
 from ragflow_lg.base.tasks import end_task, running, work_until
-from ragflow_lg.server.agents.quotas import Quotas
 from ragflow_lg.server.assembly.app_state import AppState, open_app_state
 from ragflow_lg.server.assembly.unknown_names import report_unknown_names
 from ragflow_lg.server.assembly.warm_up import load_turn_code
-from ragflow_lg.server.observability.operations import MetricsCallbacks, Operations
+from ragflow_lg.server.observability.operations import Operations
 from ragflow_lg.server.runs.run_player import RunPlayer
 from ragflow_lg.server.runs.turns import Turns
 from ragflow_lg.server.streaming.run_queue import PAUSE_S, Delivery, RunQueue
@@ -94,12 +91,9 @@ class Worker:
     """A process that only plays runs."""
 
     def __init__(self, app_state: AppState, queue: RunQueue, concurrency: int) -> None:
-        section = app_state.settings.server
-        self.operations = Operations(section, app_state.callbacks)
-        self.app_state = replace(app_state, callbacks=(*app_state.callbacks, MetricsCallbacks(self.operations.metrics)))
-        quotas = Quotas(self.app_state, self.operations.metrics.count_quota_refusal)
-        turns = Turns(self.app_state, self.operations.slots, quotas)
-        self._worker = QueueWorker(self.app_state, queue, turns, concurrency)
+        self.app_state = app_state
+        self.operations = Operations(app_state.settings.server, app_state.callbacks)
+        self._worker = QueueWorker(app_state, queue, Turns(app_state, self.operations), concurrency)
 
     async def work(self, announce: Callable[[], object]) -> None:
         """Play runs until SIGINT or SIGTERM. A second signal skips draining."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
@@ -26,7 +25,8 @@ from ragflow_lg.server.agents.quotas import PAGE_RUNS, Quotas, find_limits
 from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import OPEN, TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
-from ragflow_lg.server.observability.run_slots import Places, RunSlots
+from ragflow_lg.server.observability.operations import Operations
+from ragflow_lg.server.observability.run_slots import Places
 from ragflow_lg.server.runs.agent_canvases import AgentCanvases
 from ragflow_lg.server.runs.playing import Playing
 from ragflow_lg.server.runs.run_end import do_not_release
@@ -90,18 +90,16 @@ class Turn:
 class Turns:
     """All tenants' turns in one process."""
 
-    def __init__(self, app_state: AppState, slots: RunSlots | None = None, quotas: Quotas | None = None) -> None:
-        """Initialize. Every run uses one of the ``slots``, but runs taken over from a dead replica do not wait.
-
-        ``quotas`` default to those in the settings.
-        """
+    def __init__(self, app_state: AppState, operations: Operations | None = None) -> None:
+        """Initialize. Every run uses one of the slots of ``operations``; one of a dead replica does not wait."""
+        operations = operations or Operations(app_state.settings.server)
         self._app_state = app_state
         self._queue = app_state.queue
         self.run_manager = app_state.run_manager
-        self._slots = slots or RunSlots(sys.maxsize)
+        self._slots = operations.slots
         self.canvases = AgentCanvases(app_state)
-        self.quotas = quotas or Quotas(app_state)
-        self.playing = Playing(app_state, self.quotas)
+        self.quotas = Quotas(app_state, operations.metrics.count_quota_refusal)
+        self.playing = Playing(app_state, operations.metrics)
 
     async def new_session(self, agent: AgentRow, version: VersionRow, **fields: Unpack[SessionFields]) -> TurnSession:
         """Return a new session that begins with earlier messages, or with the canvas's prologue.

@@ -118,7 +118,8 @@ class RequestLog:
             return
         scope = {**scope, "path": scope["path"].rstrip("/") or "/"}
         method, path, client = scope["method"], scope["path"], scope.get("client")
-        notes = RequestNotes(_read_request_id(Headers(scope=scope)), client[0] if client else "")
+        given = Headers(scope=scope).get("x-request-id", "")  # of a proxy or client
+        notes = RequestNotes(given if _ID.fullmatch(given) else secrets.token_hex(16), client[0] if client else "")
         recorder = _ResponseRecorder(self._operations, send, notes.request_id)
         with use_notes(notes), self._operations.spans.span(method, scope["headers"]) as span:
             try:
@@ -135,7 +136,8 @@ class RequestLog:
             finally:
                 route = getattr(scope.get("route"), "path", "") or "other"
                 recorder.record_end(method, route)
-                span.end(method, route, recorder.status)
+                if span is not None:
+                    span.end(method, route, recorder.status)
                 logger.info("%s %s %s %.3f s", method, path, recorder.status, recorder.seconds)
 
 
@@ -171,9 +173,3 @@ class _ResponseRecorder:
         self._operations.metrics.count_request(method, route, self.status, self.seconds)
         if self._has_events:
             self._operations.metrics.end_stream()
-
-
-def _read_request_id(headers: Headers) -> str:
-    """Return the id from the header set by a proxy or client, or a new id."""
-    header = headers.get("x-request-id", "")
-    return header if _ID.fullmatch(header) else secrets.token_hex(16)

@@ -7,10 +7,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from ragflow_lg.adapters.telemetry.otel_spans import OtelSpans
 from ragflow_lg.base.errors import BusyError
-from ragflow_lg.runs.callbacks import RunSummary
 from ragflow_lg.server.observability.operations import Metrics, RateLimiter, RequestSpans
 from ragflow_lg.server.observability.run_slots import Places, RunSlots
-from ragflow_lg.services.agent_metrics import AgentMetrics
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.http import current_traceparent
 
@@ -52,6 +50,7 @@ def test_a_span_continues_the_trace_of_the_client() -> None:
     with spans.span("POST", [(b"traceparent", f"00-{TRACE}-b7ad6b7169203331-01".encode())]) as span:
         assert current_traceparent().startswith(f"00-{TRACE}-")
         assert "b7ad6b7169203331" not in current_traceparent()
+        assert span is not None
         span.end("POST", "/agents/{agent_id}", 500)
     assert current_traceparent() == ""
     with spans.span("MAKE\n", [(b"traceparent", b"\xff nonsense")]):
@@ -73,7 +72,7 @@ async def test_runs_and_requests_are_counted() -> None:
     metrics = Metrics(slots)
     await slots.acquire("a")
     for status in ("succeeded", "waiting", "a status of a later version"):
-        metrics.count_run(RunSummary(status, None, 0.2, Usage(3, 4), AgentMetrics()))
+        metrics.count_run(status, 0.2, Usage(3, 4))
     metrics.count_request("GET", "/agents", 200, 0.1)
     metrics.count_request("BREW", "other", 404, 0.1)
     metrics.count_refusal("rate")

@@ -13,6 +13,7 @@ from ragflow_lg.runs.wire.wire_events import Envelope, Message, MessageEnd
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.stored_reference import read_reference
 from ragflow_lg.server.database.tables import RunRow
+from ragflow_lg.server.observability.operations import Operations
 from ragflow_lg.server.runs.continuation import EndedRun
 from ragflow_lg.server.runs.run_end import Ending
 from ragflow_lg.server.runs.turn_session import TurnSession
@@ -88,7 +89,7 @@ async def test_a_failing_database_does_not_fail_the_run(server: AppServer, monke
 
 def end(server: AppServer, run: EndedRun, question: str | None, **options: Any) -> Ending:
     new = NewRun(run.envelope, server.tenant, "agent", question=question, start_ms=1)
-    return Ending(server.app_state, server.turns.quotas, run, new, **options)
+    return Ending(server.app_state, Operations(server.app_state.settings.server).metrics, run, new, **options)
 
 
 async def begun(server: AppServer, status: Any) -> EndedRun:
