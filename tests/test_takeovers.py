@@ -16,8 +16,14 @@ from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.runs.progress import Progress
 from ragflow_lg.runs.runner import Run, Runner
-from ragflow_lg.runs.wire.answer_text import AnswerText
-from ragflow_lg.runs.wire.wire_events import Message, MessageEnd, WireNodeFinished, WorkflowFinished, name_visit
+from ragflow_lg.runs.wire.wire_events import (
+    AnswerText,
+    Message,
+    MessageEnd,
+    WireNodeFinished,
+    WorkflowFinished,
+    name_visit,
+)
 from ragflow_lg.server.runs.continuation import Continuation
 from ragflow_lg.server.streaming.event_codec import StreamEvent
 from ragflow_lg.services.tool_policies import ToolSettings

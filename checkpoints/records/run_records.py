@@ -1,9 +1,10 @@
-"""Run records and agent traces as stores have them."""
+"""Run records and agent traces as stores have them, and requests to cancel within one process."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -12,12 +13,14 @@ from msgspec.structs import asdict, replace
 
 from ragflow_lg.base.errors import DamagedSessionError, SessionKeyError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
+from ragflow_lg.base.tasks import SharedTask
 from ragflow_lg.base.values import join_surrogates, to_json
 from ragflow_lg.checkpoints.key_ring import run_domain
 from ragflow_lg.services.sessions import RunRecord, Trace
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints.key_ring import KeyRing
+
 
 MAX_TRACES = 100
 """Number of runs per session for which traces are stored; older traces are deleted."""
@@ -114,3 +117,42 @@ def _parse(text: str | bytes | None) -> Trace | None:
 
 def _is_block(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(cast("dict[str, Any]", value).get("trace"), list)
+
+
+class LocalCancels:
+    """The blocks of this process that wait for a request to cancel; see `ragflow_lg.services.sessions.Cancels`.
+
+    A flag in the store remains until the session is leased again: the process may die before it has stored the end.
+    """
+
+    def __init__(self, listen: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Initialize. ``listen`` looks for the requests of other processes while there are blocks."""
+        self._watches: dict[str, list[Callable[[], None]]] = {}
+        self._listening = SharedTask(listen)
+
+    @property
+    def sessions(self) -> Sequence[str]:
+        """The sessions for whose requests a block waits."""
+        return list(self._watches)
+
+    def cancel(self, session: str) -> None:
+        """Cancel the session's turn at once."""
+        for on_cancel in self._watches.pop(hex_session(session), ()):
+            on_cancel()
+
+    @asynccontextmanager
+    async def watch(self, session: str, on_cancel: Callable[[], None]) -> AsyncGenerator[None]:
+        """Call ``on_cancel`` once, on the next request inside the block."""
+        session, watch = hex_session(session), lambda: on_cancel()
+        self._watches.setdefault(session, []).append(watch)
+        self._listening.start()
+        try:
+            yield
+        finally:
+            left = [other for other in self._watches.pop(session, ()) if other is not watch]
+            if left:
+                self._watches[session] = left
+
+    async def aclose(self) -> None:
+        """Stop listening."""
+        await self._listening.aclose()

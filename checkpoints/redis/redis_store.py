@@ -13,8 +13,7 @@ from redis.exceptions import RedisError
 
 from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.records.leases import LEASE_S, TOKEN_TTL_S, LeaseHolder, Owner, StoredLeases, parse_owner
-from ragflow_lg.checkpoints.records.local_cancels import LocalCancels
-from ragflow_lg.checkpoints.records.run_records import RecordTexts, hex_session
+from ragflow_lg.checkpoints.records.run_records import LocalCancels, RecordTexts, hex_session
 from ragflow_lg.checkpoints.redis.redis_client import collect, open_redis
 from ragflow_lg.checkpoints.redis.redis_records import RedisRecords, RedisTraces
 from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions

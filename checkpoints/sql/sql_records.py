@@ -14,8 +14,7 @@ from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.records.leases import LEASE_S, LeaseHolder, Owner, parse_owner
-from ragflow_lg.checkpoints.records.local_cancels import LocalCancels
-from ragflow_lg.checkpoints.records.run_records import MAX_TRACES, RecordTexts, check_record, hex_session
+from ragflow_lg.checkpoints.records.run_records import MAX_TRACES, LocalCancels, RecordTexts, check_record, hex_session
 from ragflow_lg.checkpoints.sql.sql_database import SqlDatabase, Statement, marks
 from ragflow_lg.services.sessions import RunRecord, Trace
 

@@ -17,8 +17,7 @@ from ragflow_lg.base.lenient_values import as_items, as_map
 from ragflow_lg.base.thinking import AnswerPart, Mark
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.events import AnswerDiscarded, Delta, EngineEvent, MessagePiece
-from ragflow_lg.component.node_steps import MemorySteps, NodeSteps
-from ragflow_lg.component.node_values import NodeValues
+from ragflow_lg.component.node_values import MemorySteps, NodeSteps, NodeValues
 from ragflow_lg.component.plan import find_stored_secrets, make_redacted_view
 from ragflow_lg.component.spec import MessageAlternative
 from ragflow_lg.component.state import TurnRequest

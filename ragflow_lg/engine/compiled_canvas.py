@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragflow_lg.base.errors import RagflowLgError, RunError
-from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.ids import NodeId, SessionId, thread_of_session
 from ragflow_lg.base.langgraph_internals import copy_context_without_run
 from ragflow_lg.component.events import EventSink
 from ragflow_lg.component.plan import Plan
@@ -44,6 +44,10 @@ class CompiledCanvas(Struct, frozen=True, eq=False):
         """
         gates = sum(bool(join.looping) for join in self.plan.joins.values())
         return CYCLE_STEPS if self.plan.cyclic else len(self.plan.nodes) + gates + 10
+
+    def thread_config(self, session: SessionId | str) -> Any:
+        """Return the LangGraph config for a session."""
+        return {"configurable": {"thread_id": thread_of_session(session)}, "recursion_limit": self.recursion_limit}
 
     @property
     def has_saver(self) -> bool:

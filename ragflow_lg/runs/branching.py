@@ -25,7 +25,6 @@ from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas, play
 from ragflow_lg.runs.canvas_changes import Change, changed_channels, read_changes
 from ragflow_lg.runs.stored_steps import StoredSteps
-from ragflow_lg.runs.stored_turn import thread_config
 from ragflow_lg.services.sessions import LEASE_TOKEN, Leases, hold_lease
 
 if TYPE_CHECKING:
@@ -259,7 +258,7 @@ async def _play_apart(
 
     turn.render_event = stop_before_effects
     with suppress(RunCancelled):
-        await play(canvas.graph, None, thread_config(canvas, steps.session), context=turn, durability="sync")
+        await play(canvas.graph, None, canvas.thread_config(steps.session), context=turn, durability="sync")
     return StoredSteps(canvas, saver, steps.session)
 
 

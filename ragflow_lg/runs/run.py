@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from ragflow_lg.base.errors import (
     CANCELLED_TEXT,
@@ -34,16 +34,20 @@ from ragflow_lg.runs.pauses import open_pauses
 from ragflow_lg.runs.progress import Progress, read_progress
 from ragflow_lg.runs.run_observer import CallObserver
 from ragflow_lg.runs.run_session import EndStatus, HeldSession, PlayOptions, step_store
-from ragflow_lg.runs.stored_turn import read_stored_end, thread_config
-from ragflow_lg.runs.wire.answer_text import AnswerText, message_frames
+from ragflow_lg.runs.stored_turn import read_stored_end
 from ragflow_lg.runs.wire.message_order import MessageOrder
-from ragflow_lg.runs.wire.wire_events import Envelope, MessageEnd, UserInputs, WireEvent, WorkflowFinished
+from ragflow_lg.runs.wire.wire_events import (
+    AnswerText,
+    Envelope,
+    MessageEnd,
+    UserInputs,
+    WireEvent,
+    WorkflowFinished,
+    message_frames,
+)
 from ragflow_lg.services.agent_metrics import AgentMetrics
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.sessions import RunRecord, Trace
-
-if TYPE_CHECKING:
-    pass
 
 
 class Run:
@@ -96,7 +100,7 @@ class Run:
             updated_ms=now_ms,
             model=options.model,
         )
-        config = thread_config(canvas, session)
+        config = canvas.thread_config(session)
         self._sink = EventSink(options.event_limit)
         joins_nodes = options.store is None or options.store.durability == "effects"
         self._turn = TurnContext(services, self._sink, step_store(canvas, config), joins_nodes=joins_nodes)

@@ -21,7 +21,7 @@ from ragflow_lg.runs.progress import Progress, read_progress
 from ragflow_lg.runs.run import Run
 from ragflow_lg.runs.run_session import PlayOptions
 from ragflow_lg.runs.stored_steps import CheckpointInfo, StoredSteps, list_checkpoints
-from ragflow_lg.runs.stored_turn import check_canvas, thread_config
+from ragflow_lg.runs.stored_turn import check_canvas
 from ragflow_lg.runs.stored_variables import Moment, read_moment
 from ragflow_lg.services.sessions import RunRecord, SessionStore, Trace, hold_lease, with_lease_token
 
@@ -135,7 +135,7 @@ class Runner:
         """
         if not self._canvas.has_saver:
             return {}
-        snapshot = await self._canvas.graph.aget_state(thread_config(self._canvas, session), subgraphs=True)
+        snapshot = await self._canvas.graph.aget_state(self._canvas.thread_config(session), subgraphs=True)
         if assigned := assigned_globals(snapshot):
             return {**snapshot.values, "globals": {**snapshot.values.get("globals", {}), **assigned}}
         return snapshot.values
@@ -166,7 +166,7 @@ class Runner:
 
     async def progress(self, session: SessionId | str) -> Progress:
         """Return how far a session's last turn has got."""
-        return await read_progress(self._canvas, thread_config(self._canvas, session))
+        return await read_progress(self._canvas, self._canvas.thread_config(session))
 
     async def require_continuable(self, session: SessionId | str) -> None:
         """Check that this canvas can continue a session's unfinished turn, which another canvas may have started.
@@ -174,10 +174,10 @@ class Runner:
         Raises:
             CanvasChangedError: if it cannot.
         """
-        await check_canvas(self._canvas, thread_config(self._canvas, session), await self._snapshot(session))
+        await check_canvas(self._canvas, self._canvas.thread_config(session), await self._snapshot(session))
 
     async def _snapshot(self, session: SessionId | str, *, subgraphs: bool = False) -> Any:
-        return await self._canvas.graph.aget_state(thread_config(self._canvas, session), subgraphs=subgraphs)
+        return await self._canvas.graph.aget_state(self._canvas.thread_config(session), subgraphs=subgraphs)
 
     async def state_at(self, session: SessionId | str, checkpoint: str) -> dict[str, Any]:
         """Return the state of the canvas at one of a session's checkpoints, which is empty if it is gone."""
@@ -251,7 +251,7 @@ async def abandon(canvas: CompiledCanvas, session: SessionId | str, store: Sessi
         ConflictError: if the session is not waiting, or is running.
     """
     graph: Any = canvas.with_saver(store.saver).graph if store is not None else canvas.graph
-    config: Any = thread_config(canvas, session)
+    config: Any = canvas.thread_config(session)
     session_id = session_of_thread(thread_of_session(session))
     async with AsyncExitStack() as stack:
         if store is not None:

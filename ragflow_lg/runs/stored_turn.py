@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragflow_lg.base.errors import CanvasChangedError
-from ragflow_lg.base.ids import SessionId, thread_of_session
 from ragflow_lg.base.langgraph_internals import BRANCH_PREFIX, NAMESPACE_SEPARATOR, TASK_SEPARATOR
 from ragflow_lg.component.events import TurnFinished
 from ragflow_lg.component.state import TurnRecord
@@ -24,11 +23,6 @@ def session_status(snapshot: Any) -> RunStatus:
         return "running"
     statuses: dict[str, RunStatus] = {"failed": "failed", "running": "cancelled"}  # abandoned, see `abandon`
     return statuses.get(snapshot.values.get("turn", {}).get("status"), "succeeded")
-
-
-def thread_config(canvas: CompiledCanvas, session: SessionId | str) -> Any:
-    """Return the LangGraph config for a session."""
-    return {"configurable": {"thread_id": thread_of_session(session)}, "recursion_limit": canvas.recursion_limit}
 
 
 async def read_stored_end(canvas: CompiledCanvas, config: Any) -> TurnFinished | None:

@@ -16,7 +16,6 @@ from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.dsl.forms import form_fields
 from ragflow_lg.runs.pauses import Pause
-from ragflow_lg.runs.wire.answer_text import message_frames
 from ragflow_lg.runs.wire.wire_events import (
     Message,
     MessageEnd,
@@ -24,6 +23,7 @@ from ragflow_lg.runs.wire.wire_events import (
     WireEvent,
     WireNodeFinished,
     WireNodeStarted,
+    message_frames,
 )
 from ragflow_lg.server.cli.terminal import count_of, one_line, printable
 from ragflow_lg.services.agent_metrics import AgentMetrics

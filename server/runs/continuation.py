@@ -11,9 +11,8 @@ from ragflow_lg.base.errors import CheckpointError, ConflictError, StreamAbandon
 from ragflow_lg.component.events import TurnFinished
 from ragflow_lg.engine.turn import stored_end
 from ragflow_lg.runs.progress import Progress
-from ragflow_lg.runs.wire.answer_text import AnswerText
 from ragflow_lg.runs.wire.message_order import MessageOrder
-from ragflow_lg.runs.wire.wire_events import Envelope, WireEvent
+from ragflow_lg.runs.wire.wire_events import AnswerText, Envelope, WireEvent
 from ragflow_lg.server.runs.replay_filter import ReplayFilter
 from ragflow_lg.server.streaming.new_run import NewRun
 from ragflow_lg.services.chat import Usage

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import join_surrogates
-from ragflow_lg.runs.wire.answer_text import message_frames
 from ragflow_lg.runs.wire.wire_events import (
     Message,
     MessageEnd,
@@ -18,6 +17,7 @@ from ragflow_lg.runs.wire.wire_events import (
     WireNodeStarted,
     WorkflowFinished,
     WorkflowStarted,
+    message_frames,
     name_visit,
 )
 

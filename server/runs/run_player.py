@@ -24,8 +24,7 @@ from ragflow_lg.checkpoints.records.leases import parse_owner
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.runs.progress import Progress
 from ragflow_lg.runs.runner import newest_run
-from ragflow_lg.runs.wire.answer_text import AnswerText
-from ragflow_lg.runs.wire.wire_events import Envelope, UserInputs, WorkflowFinished
+from ragflow_lg.runs.wire.wire_events import AnswerText, Envelope, UserInputs, WorkflowFinished
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import OPEN

@@ -12,7 +12,7 @@ from ragflow_lg.base.errors import ConflictError, SessionKeyError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.runs.branching import fork
 from ragflow_lg.runs.runner import newest_run
-from ragflow_lg.runs.stored_turn import session_status, thread_config
+from ragflow_lg.runs.stored_turn import session_status
 from ragflow_lg.services.sessions import RunRecord
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ async def fork_session(
     """
     canvas = canvas.with_saver(store.saver)
     await fork(canvas, store.saver, session, target, checkpoint, changes=changes, leases=store.leases)
-    snapshot: Any = await canvas.graph.aget_state(thread_config(canvas, target))
+    snapshot: Any = await canvas.graph.aget_state(canvas.thread_config(target))
     newest = await newest_run(store, session)
     if not parent_run and newest is not None:
         parent_run = newest.run_id

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ragflow_lg.runs.wire.answer_text import message_frames
+from ragflow_lg.runs.wire.wire_events import message_frames
 
 
 def apply_resets(frames: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

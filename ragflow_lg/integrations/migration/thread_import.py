@@ -15,7 +15,6 @@ from ragflow_lg.base.values import to_json, to_text
 from ragflow_lg.dsl.chat_messages import answer_message, question_message
 from ragflow_lg.dsl_compiler.langgraph_app.imported_turn import wait_at
 from ragflow_lg.runs.runner import Runner, newest_run
-from ragflow_lg.runs.stored_turn import thread_config
 from ragflow_lg.server.runs.stored_sessions import has_session
 from ragflow_lg.services.sessions import RunRecord, hold_lease, with_lease_token
 
@@ -207,7 +206,7 @@ async def _write_thread(
     }
     entry = canvas.names[plan.entry]
     async with hold_lease(store.leases, session_of_thread(thread_of_session(session.id))) as lease:
-        config = with_lease_token(thread_config(canvas, session.id), lease)
+        config = with_lease_token(canvas.thread_config(session.id), lease)
         await graph.aupdate_state(config, values, as_node=entry)
         if forms:
             command = wait_at(plan, canvas.names, forms, session.state.outputs)
@@ -244,5 +243,5 @@ async def check_transcript(session: RemoteSession, canvas: CompiledCanvas, store
 
 async def _read_transcript(session: RemoteSession, canvas: CompiledCanvas, store: Store) -> Transcript:
     graph = canvas.with_saver(store.saver).graph
-    snapshot = await graph.aget_state(thread_config(canvas, session.id))
+    snapshot = await graph.aget_state(canvas.thread_config(session.id))
     return transcript_of_thread(list(snapshot.values.get("messages", [])))

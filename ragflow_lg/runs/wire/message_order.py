@@ -36,7 +36,7 @@ from ragflow_lg.component.events import (
 )
 from ragflow_lg.component.plan import ERROR, STREAMED_OUTPUT, Plan
 from ragflow_lg.runs.wire import wire_events as wire
-from ragflow_lg.runs.wire.answer_text import message_frames
+from ragflow_lg.runs.wire.wire_events import message_frames
 from ragflow_lg.services.chat import Usage
 
 Visit: TypeAlias = tuple[str, NodeId]

@@ -32,8 +32,7 @@ from starlette.requests import Request
 
 from ragflow_lg.base.errors import CompileError, RagflowLgError
 from ragflow_lg.engine.canvas_call import parameter_schema, read_arguments
-from ragflow_lg.runs.wire.answer_text import AnswerText
-from ragflow_lg.runs.wire.wire_events import WireNodeStarted
+from ragflow_lg.runs.wire.wire_events import AnswerText, WireNodeStarted
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.http.shared.auth import authenticate, get_app_state, get_turns
 from ragflow_lg.server.http.shared.request_bodies import parse_json

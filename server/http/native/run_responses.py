@@ -22,9 +22,8 @@ from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.native.native_responses import RunAnswer, build_run_answer
 from ragflow_lg.server.http.native.native_routing import Agent
 from ragflow_lg.server.http.native.problem_details import PREFIX, describe_problems, to_problem
-from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
+from ragflow_lg.server.http.shared.auth import RequestKey, get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import EventStream, await_while_connected, begin_stream
-from ragflow_lg.server.http.shared.request_keys import RequestKey
 from ragflow_lg.server.http.shared.responses import respond_json
 from ragflow_lg.server.runs.run_control import RunControl
 from ragflow_lg.server.streaming.run_task import CONTINUE, parse_policy

@@ -14,8 +14,7 @@ from ragflow_lg.base.errors import QuotaError, RagflowLgError, RequestError
 from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.dsl.chat_messages import merge_by_role
-from ragflow_lg.runs.wire.answer_text import AnswerText
-from ragflow_lg.runs.wire.wire_events import Message, MessageEnd, MessageReset, UserInputs, WireNodeFinished
+from ragflow_lg.runs.wire.wire_events import AnswerText, Message, MessageEnd, MessageReset, UserInputs, WireNodeFinished
 from ragflow_lg.server.agents.agent_versions import DRAFT, PUBLISHED
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository

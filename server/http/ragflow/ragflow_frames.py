@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ragflow_lg.base.errors import AnswerError, ConflictError, InputRefusedError, RagflowLgError, RequestError
-from ragflow_lg.runs.wire.answer_text import AnswerText
 from ragflow_lg.runs.wire.wire_events import (
+    AnswerText,
     Message,
     MessageEnd,
     MessageReset,

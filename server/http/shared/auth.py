@@ -12,9 +12,10 @@ import logging
 import re
 from collections.abc import Awaitable, Callable
 from functools import wraps
+from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from fastapi import Depends, Security
+from fastapi import Depends, Header, Security
 from fastapi.security import HTTPBearer
 from msgspec import Struct
 from starlette.requests import Request
@@ -23,6 +24,7 @@ from ragflow_lg.base.errors import RateError, RequestError
 from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.server.agents.file_store import name_visitor
 from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.http.shared.responses import encode_json
 from ragflow_lg.server.http.shared.signed_tokens import KeyOwner, Purpose, describe_key, is_visitor_secret, read_token
 from ragflow_lg.server.observability.logs import audit
 
@@ -231,3 +233,34 @@ def _audit_refusal(request: Request, key: str, prefixes: tuple[str, ...]) -> Non
     get_operations(request).metrics.count_refusal("key")
     beginning = key[:_AUDIT_PREFIX_CHARS] if key.startswith(prefixes) else ""
     audit("key.refused", path=request.url.path, beginning=beginning)
+
+
+KEY_HEADER = "Idempotency-Key"
+"""A request that is sent again with its key is answered by the run of the first one."""
+_KEY = Header(
+    alias=KEY_HEADER,
+    max_length=255,
+    description="An id of the request. If it is sent again with the same id, no second run begins.",
+)
+
+
+def note_request_key(key: str, path: str, body: bytes) -> None:
+    """Note the key of a request, if it has one, and what was sent with it; see `Turns.find_repeated`.
+
+    The key is its sender's own, who must have been authenticated: visitors of a page get no run of each other.
+    """
+    if key:
+        notes = current_notes()
+        own_key = "\n".join((notes.key, notes.visitor, key))
+        notes.request_key = sha256(own_key.encode("utf-8", "surrogatepass")).hexdigest()
+        notes.request_hash = sha256(path.encode() + b"\n" + body).hexdigest()
+
+
+async def _read_request_key(request: Request, key: Annotated[str, _KEY] = "") -> None:
+    if key:
+        body = encode_json(await request.json()) if await request.body() else b""
+        note_request_key(key, request.url.path, body)
+
+
+RequestKey = Annotated[None, Depends(_read_request_key)]
+"""A parameter of what reads a request that may begin a turn."""

@@ -16,9 +16,8 @@ from starlette.responses import StreamingResponse
 from ragflow_lg.base.errors import RagflowLgError, RequestError, SettingsError, StreamError
 from ragflow_lg.base.request_notes import RequestNotes, current_notes
 from ragflow_lg.base.tasks import end_task
-from ragflow_lg.server.http.shared.auth import get_turns
+from ragflow_lg.server.http.shared.auth import RequestKey, get_turns
 from ragflow_lg.server.http.shared.request_bodies import parse_flag
-from ragflow_lg.server.http.shared.request_keys import RequestKey
 from ragflow_lg.server.streaming.run_task import parse_policy
 from ragflow_lg.server.streaming.sse import HEARTBEAT, SSE_HEADERS, parse_event_position, queue_comment
 

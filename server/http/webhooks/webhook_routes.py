@@ -18,10 +18,16 @@ from ragflow_lg.base.errors import BusyError, CompileError, RagflowLgError, Requ
 from ragflow_lg.dsl.webhook_configuration import WebhookConfiguration, find_webhook_params, read_configuration
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.database.webhook_repository import WebhookRepository, WebhookTests, find_agent
-from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_operations, get_turns
+from ragflow_lg.server.http.shared.auth import (
+    KEY_HEADER,
+    Authenticated,
+    get_app_state,
+    get_operations,
+    get_turns,
+    note_request_key,
+)
 from ragflow_lg.server.http.shared.ragflow_routes import make_router
 from ragflow_lg.server.http.shared.request_bodies import to_text
-from ragflow_lg.server.http.shared.request_keys import HEADER, note_request_key
 from ragflow_lg.server.http.shared.responses import encode_json, respond_json
 from ragflow_lg.server.http.shared.turn_sessions import load_agent
 from ragflow_lg.server.http.webhooks.webhook_request import read_payload, read_signed_body
@@ -148,7 +154,7 @@ async def _call(request: Request, agent: AgentRow, recorder: WebhookTestRecorder
         if (rate := security.rate) is not None and (wait_s := await calls.take(rate.limit, rate.period_s, now_ms)) > 0:
             raise RequestError(f"Too many calls; try again in {wait_s:.0f} s.", 400)
         payload = await read_payload(request, configuration, app_state.services.workers)
-        note_request_key(headers.get(HEADER.lower(), ""), request.url.path, encode_json(payload))
+        note_request_key(headers.get(KEY_HEADER.lower(), ""), request.url.path, encode_json(payload))
         turn = await begin_turn(turns, agent, payload)
     trim_in_background(app_state, agent)
     if configuration.is_immediate:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from ragflow_lg.base.errors import ConflictError, DatabaseError, RagflowLgError
-from ragflow_lg.runs.wire.answer_text import AnswerText
-from ragflow_lg.runs.wire.wire_events import MessageEnd
+from ragflow_lg.runs.wire.wire_events import AnswerText, MessageEnd
 from ragflow_lg.server.agents.retention import delete_session
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.http.shared.responses import encode_json

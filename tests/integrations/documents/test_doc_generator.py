@@ -7,7 +7,7 @@ from typing import Any
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.context import RunContext
-from ragflow_lg.component.node_steps import MemorySteps
+from ragflow_lg.component.node_values import MemorySteps
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.integrations.documents.doc_generator import doc_generator, file_name
 from ragflow_lg.integrations.documents.report_settings import ReportSettings

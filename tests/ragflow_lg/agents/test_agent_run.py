@@ -6,7 +6,7 @@ from ragflow_lg.agents.toolbox import Toolbox
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.component.context import RunContext, TurnContext
-from ragflow_lg.component.node_steps import MemorySteps
+from ragflow_lg.component.node_values import MemorySteps
 from ragflow_lg.services.chat import ChatRequest, TokenBudget, ToolCall, ToolSchema
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.canvas import canvas, plan_of, text

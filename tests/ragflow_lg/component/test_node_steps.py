@@ -3,7 +3,7 @@ import asyncio
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.context import RunContext
-from ragflow_lg.component.node_steps import BegunCall, BegunCalls, MemorySteps
+from ragflow_lg.component.node_values import BegunCall, BegunCalls, MemorySteps
 from ragflow_lg.component.turn_context import NestedVisits, TurnContext
 from tests.fakes.canvas import canvas, plan_of, text
 from tests.fakes.services import fake_services

@@ -9,7 +9,7 @@ from ragflow_lg.base.errors import ConflictError, RunError
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.engine import compiled_canvas
 from ragflow_lg.runs.runner import Runner, abandon
-from ragflow_lg.runs.stored_turn import session_status, thread_config
+from ragflow_lg.runs.stored_turn import session_status
 from ragflow_lg.services.chat import ChatDelta, ChatRequest
 from ragflow_lg.services.sessions import hold_lease
 from tests.fakes.canvas import CATALOG, canvas, node, switch, text
@@ -117,7 +117,7 @@ async def test_an_abandoned_turn_is_cancelled_and_the_next_one_starts_normally(r
     async with reopen() as store:
         runner = Runner(compiled, fake_services(), store=store)
         canvas_ = compiled.with_saver(store.saver)
-        assert session_status(await canvas_.graph.aget_state(thread_config(canvas_, "s"))) == "cancelled"
+        assert session_status(await canvas_.graph.aget_state(canvas_.thread_config("s"))) == "cancelled"
         assert [record.status async for record in store.runs.of_session("s")] == ["cancelled", "waiting"]
         rejections = ((runner.resume("s", {"y": "B"}), "is not waiting"), (runner.continue_("s"), "no unfinished turn"))
         for run, reason in rejections:

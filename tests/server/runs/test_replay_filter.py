@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.runs.progress import Progress
-from ragflow_lg.runs.wire.answer_text import AnswerText
 from ragflow_lg.runs.wire.wire_events import (
+    AnswerText,
     Message,
     MessageEnd,
     MessageReset,

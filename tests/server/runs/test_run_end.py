@@ -8,8 +8,7 @@ import pytest
 
 from ragflow_lg.base.errors import ConflictError, DatabaseError
 from ragflow_lg.base.ids import thread_of_session
-from ragflow_lg.runs.wire.answer_text import AnswerText
-from ragflow_lg.runs.wire.wire_events import Envelope, Message, MessageEnd
+from ragflow_lg.runs.wire.wire_events import AnswerText, Envelope, Message, MessageEnd
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.stored_reference import read_reference
 from ragflow_lg.server.database.tables import RunRow

@@ -1,7 +1,6 @@
 from typing import Any
 
-from ragflow_lg.runs.wire.answer_text import AnswerText, message_frames
-from ragflow_lg.runs.wire.wire_events import Message, MessageEnd, MessageReset, UserInputs
+from ragflow_lg.runs.wire.wire_events import AnswerText, Message, MessageEnd, MessageReset, UserInputs, message_frames
 from tests.harness.rows import each_row
 
 RESET = MessageReset("A<think>hm</think>B")
