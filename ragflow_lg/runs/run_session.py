@@ -135,8 +135,11 @@ class HeldSession(AbstractAsyncContextManager[None]):
     async def _exit(self, store: SessionStore, watches: AsyncExitStack, error: BaseException | None) -> None:
         has_failed = True
         try:
-            try:
-                await self._close(store, error)
+            if isinstance(error, RagflowLgError):
+                self.fail(error)
+            try:  # report only the first error
+                with suppress(CheckpointError) if error is not None else nullcontext():
+                    await self._end_record(store)
             finally:
                 await watches.aclose()
             has_failed = error is not None
@@ -189,16 +192,6 @@ class HeldSession(AbstractAsyncContextManager[None]):
                 raise
         self._lease = None
 
-    async def _close(self, store: SessionStore, error: BaseException | None) -> None:
-        """Find out what is recorded of the end. Report only the first error."""
-        if error is None:
-            await self._end_record(store)
-            return
-        if isinstance(error, RagflowLgError):
-            self.fail(error)
-        with suppress(CheckpointError):
-            await self._end_record(store)
-
     async def _end_record(self, store: SessionStore) -> None:
         """Find out what is recorded of the end, if it has not been recorded yet."""
         lease = self._lease
@@ -213,10 +206,27 @@ class HeldSession(AbstractAsyncContextManager[None]):
             self._ended = await self._ended_record(store, self.record, self.status, self.error)
 
     async def _ended_record(
-        self, store: SessionStore, record: RunRecord, status: EndStatus, error: str | None
+        self, store: SessionStore, record: RunRecord, end: EndStatus, error: str | None
     ) -> RunRecord:
+        """Return the record of a run that has ended. A drained run is still running."""
+        statuses: dict[EndStatus, RunStatus] = {
+            "succeeded": "succeeded",
+            "failed": "failed",
+            "waiting": "waiting",
+            "drained": "running",
+        }
+        status = statuses.get(end, "cancelled")
         checkpoint = await store.newest_checkpoint(self.config)
-        return ended_record(record, status, error, checkpoint, int(self._options.services.clock.now() * 1000))
+        now_ms = int(self._options.services.clock.now() * 1000)
+        return replace(
+            record,
+            status=status,
+            reason=error or "",
+            checkpoint=checkpoint,
+            is_cancel_requested=status == "cancelled",
+            updated_ms=now_ms,
+            ended_ms=now_ms if status in ("succeeded", "failed", "cancelled") else 0,
+        )
 
     async def _leave(self, store: SessionStore, *, has_failed: bool) -> None:
         """Store the record, unless the run has not begun, and release the session. Report only the first error."""
@@ -255,26 +265,6 @@ async def acquire_lease(
                 raise
             has_waited = True
             await asyncio.sleep(BUSY_POLL_S)
-
-
-def ended_record(record: RunRecord, end: EndStatus, error: str | None, checkpoint: str, now_ms: int) -> RunRecord:
-    """Return the record of a run that has ended at a checkpoint. A drained run is still running."""
-    statuses: dict[EndStatus, RunStatus] = {
-        "succeeded": "succeeded",
-        "failed": "failed",
-        "waiting": "waiting",
-        "drained": "running",
-    }
-    status = statuses.get(end, "cancelled")
-    return replace(
-        record,
-        status=status,
-        reason=error or "",
-        checkpoint=checkpoint,
-        is_cancel_requested=status == "cancelled",
-        updated_ms=now_ms,
-        ended_ms=now_ms if status in ("succeeded", "failed", "cancelled") else 0,
-    )
 
 
 async def is_recorded(runs: Runs, ended: RunRecord) -> bool:
