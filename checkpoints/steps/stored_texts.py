@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, TASKS
+from msgspec import Struct
 
 from ragflow_lg.base.errors import CheckpointError, ComponentError, DamagedSessionError
 from ragflow_lg.base.values import to_json
@@ -113,13 +114,12 @@ async def _expand(text: bytes, find: FindBlobs) -> bytes:
     raise DamagedSessionError("A stored value is nested too deeply.")
 
 
-class _Parts:
+class _Parts(Struct):
     """The parts of a value."""
 
-    def __init__(self, known: Collection[str], blobs: dict[str, bytes], digest: Digest) -> None:
-        self._known = known
-        self._blobs = blobs
-        self._digest = digest
+    known: Collection[str]
+    blobs: dict[str, bytes]
+    digest: Digest
 
     def shorten(self, value: Any, text: bytes, depth: int) -> bytes:
         """Return the text of a value, or the mark that stands for it if it is large."""
@@ -154,9 +154,9 @@ class _Parts:
         """Store a large text, and return its mark."""
         if len(text) < BLOB_BYTES:
             return text
-        digest = self._digest(text)
-        if digest not in self._known:
-            self._blobs[digest] = text
+        digest = self.digest(text)
+        if digest not in self.known:
+            self.blobs[digest] = text
         return b"\x01" + digest.encode() + b"\x01"
 
 

@@ -214,6 +214,8 @@ class MessagePlan(NamedTuple):
 
     def select(self, state: Mapping[str, Any], running: Collection[str] = ()) -> MessageAlternative:
         """Select the text to show in a state, once the nodes that are still ``running`` have finished."""
+        if len(self.alternatives) == 1:
+            return self.alternatives[0]
         ran = {*state.get("outputs", {}), *running}
         seed = state.get("turn", {}).get("seed", 0)
         return self.alternatives[self.choose(ran, seed, self.count_visits(state))]

@@ -34,11 +34,10 @@ STORE_S = 0.05
 """How long an interrupted turn waits after its last call to a service, until LangGraph has stored the result."""
 
 
-class Limits:
+class Limits(Struct, eq=False):
     """The time limits of all running nodes, and a way to end all of them. An instance belongs to one event loop."""
 
-    def __init__(self) -> None:
-        self._running: set[asyncio.Timeout] = set()
+    running: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout])
 
     @asynccontextmanager
     async def limit(self, seconds: float | None) -> AsyncGenerator[asyncio.Timeout]:
@@ -48,15 +47,15 @@ class Limits:
             TimeoutError: if the block was ended. A cancellation from outside remains a cancellation.
         """
         async with asyncio.timeout(seconds) as limit:
-            self._running.add(limit)
+            self.running.add(limit)
             try:
                 yield limit
             finally:
-                self._running.discard(limit)
+                self.running.discard(limit)
 
     def end_all(self) -> None:
         """End everything that is running."""
-        for limit in self._running:
+        for limit in self.running:
             if not limit.expired():
                 limit.reschedule(asyncio.get_running_loop().time())
 

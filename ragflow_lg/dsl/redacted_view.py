@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, cast
 
+from msgspec import Struct
+
 from ragflow_lg.base.values import JsonValue, join_surrogates
 from ragflow_lg.dsl.redaction import REDACTED, Redactor, find_field_name, hides_all, is_secret_name
 
@@ -23,24 +25,24 @@ _CUT = "…"
 _END_OF_INTS = 2**63
 
 
-class RedactedView:
-    """Converts values to short JSON without secrets. The redactor knows the secrets."""
+class RedactedView(Struct):
+    """Converts values to short JSON without secrets."""
 
-    def __init__(self, redactor: Redactor) -> None:
-        self._redactor = redactor
+    redactor: Redactor
+    """Knows the secrets."""
 
     def text(self, text: str, limit: int = MAX_CHARS) -> str:
         """Return a text without secrets, truncated to ``limit`` characters."""
         if not text:
             return ""
         if len(text) <= limit:
-            return self._redactor.text(join_surrogates(text))
+            return self.redactor.text(join_surrogates(text))
         view = ""
         if limit > 0:
-            margin = min(max(self._redactor.longest, MIN_MARGIN), MAX_MARGIN)
+            margin = min(max(self.redactor.longest, MIN_MARGIN), MAX_MARGIN)
             # Two pieces, because replacing a secret must not reveal text beyond the cut.
             pieces = join_surrogates(text[:limit]), join_surrogates(text[limit : limit + margin])
-            view = self._redactor.pieces(pieces)[0]
+            view = self.redactor.pieces(pieces)[0]
         return f"{view}{_CUT} ({len(text):,} characters)"
 
     def value(self, value: object, limit: int = MAX_CHARS) -> JsonValue:
@@ -48,13 +50,12 @@ class RedactedView:
         return _Walk(self, limit).walk(value, 0, "", is_hidden=False)
 
 
-class _Walk:
+class _Walk(Struct):
     """One traversal of a value, with a budget."""
 
-    def __init__(self, view: RedactedView, chars: int) -> None:
-        self._view = view
-        self._chars = chars
-        self._entries = MAX_ENTRIES
+    view: RedactedView
+    chars: int
+    entries: int = MAX_ENTRIES
 
     def walk(self, value: object, depth: int, name: str, *, is_hidden: bool) -> JsonValue:
         """Return the view of a value. ``name`` is the enclosing field's name; ``is_hidden`` redacts everything."""
@@ -62,7 +63,7 @@ class _Walk:
             return value
         if isinstance(value, Mapping | list | tuple):
             container = cast("Mapping[Any, Any] | list[Any]", value)
-            if depth >= MAX_DEPTH or self._chars <= 0 or self._entries <= 0:
+            if depth >= MAX_DEPTH or self.chars <= 0 or self.entries <= 0:
                 return f"{_CUT} ({len(container):,} entries)"
             if isinstance(container, Mapping):
                 return self._map(container, depth, is_hidden=is_hidden or hides_all(name))
@@ -76,8 +77,8 @@ class _Walk:
         return self._text(value if isinstance(value, str) else str(value))
 
     def _text(self, text: str) -> str:
-        view = self._view.text(text, max(self._chars, 0))
-        self._chars -= len(view)
+        view = self.view.text(text, max(self.chars, 0))
+        self.chars -= len(view)
         return view
 
     def _map(self, entries: Mapping[Any, Any], depth: int, *, is_hidden: bool) -> dict[str, JsonValue]:
@@ -100,5 +101,5 @@ class _Walk:
         return view
 
     def _is_exhausted(self) -> bool:
-        self._entries -= 1
-        return self._entries < 0 or self._chars <= 0
+        self.entries -= 1
+        return self.entries < 0 or self.chars <= 0

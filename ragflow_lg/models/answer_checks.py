@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from msgspec import Struct, field
+
 from ragflow_lg.base.errors import ComponentError, ServiceError
 from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.component.plan import is_answer
@@ -98,16 +100,15 @@ _CHECK_CHARS = 1_000
 """How much text arrives between two searches for a repetition."""
 
 
-class RepetitionGuard:
+class RepetitionGuard(Struct):
     """Stops an answer that repeats the same piece without end.
 
     A piece of up to `MAX_PERIOD_CHARS` characters may be repeated `MAX_REPEATS` times in a row, or for
     `MAX_REPEATED_CHARS`; short pieces for at least `MIN_REPEATED_CHARS`.
     """
 
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self._unchecked = 0
+    pieces: list[str] = field(default_factory=list[str])
+    unchecked: int = 0
 
     def feed(self, text: str) -> None:
         """Add a piece.
@@ -115,13 +116,13 @@ class RepetitionGuard:
         Raises:
             ServiceError: if the answer repeats itself.
         """
-        self._pieces.append(text)
-        self._unchecked += len(text)
-        if self._unchecked < _CHECK_CHARS:
+        self.pieces.append(text)
+        self.unchecked += len(text)
+        if self.unchecked < _CHECK_CHARS:
             return
-        self._unchecked = 0
-        tail = "".join(self._pieces)[-(MAX_REPEATED_CHARS + MAX_PERIOD_CHARS) :]
-        self._pieces = [tail]
+        self.unchecked = 0
+        tail = "".join(self.pieces)[-(MAX_REPEATED_CHARS + MAX_PERIOD_CHARS) :]
+        self.pieces = [tail]
         period = find_period(tail)
         repeated = _repeated_chars(tail, period) if period else 0
         if period and repeated >= max(MIN_REPEATED_CHARS, min(MAX_REPEATS * period, MAX_REPEATED_CHARS)):
