@@ -171,6 +171,10 @@ class Run:
         self.drain()
         self._turn.interrupt()
 
+    def set_end(self, end: TurnFinished) -> None:
+        """Set the status and the error from the end of the turn, which an earlier run may have reached."""
+        self._session.status, self._session.error = end.status, end.error
+
     def __aiter__(self) -> AsyncIterator[WireEvent]:
         """Run the turn.
 
@@ -337,7 +341,7 @@ class Run:
         return message_order.user_inputs()
 
     def _end(self, event: TurnFinished, message_order: MessageOrder) -> list[WireEvent]:
-        self._session.status, self._session.error = event.status, event.error
+        self.set_end(event)
         frames = list(message_order.feed(event))
         for frame in frames:
             if isinstance(frame, WorkflowFinished):

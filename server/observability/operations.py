@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -29,8 +28,6 @@ _RUN_S = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 _FIRST_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1, 2.5, 5, 10, 30)
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 _STATUSES = frozenset({"succeeded", "failed", "cancelled", "waiting", "drained"})
-
-logger = logging.getLogger(__name__)
 
 
 class Metrics:

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -23,6 +23,9 @@ from ragflow_lg.base.errors import (
 from ragflow_lg.runs.wire.wire_events import Envelope, UserInputs, WorkflowFinished
 from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, encode_entry, store_error
 from ragflow_lg.server.streaming.journal import QUEUED, Journal, RunHead
+
+if TYPE_CHECKING:
+    from ragflow_lg.runs.speaker import Speaker
 
 LAST_S = 1.0
 """How long a journal that has failed may take to store the final entry."""
@@ -108,36 +111,11 @@ class Replay(Protocol):
         ...
 
 
-class Voice(Protocol):
-    """Speaks the texts of a run; see `ragflow_lg.runs.speaker.Speaker`."""
-
-    def hear(self, event: StreamEvent) -> None:
-        """Record an event that has been published."""
-        ...
-
-    async def finish(self, event: WorkflowFinished | UserInputs) -> None:
-        """Wait until everything is spoken, and add what that has used to the last event."""
-        ...
-
-    async def aclose(self) -> None:
-        """Stop speaking."""
-        ...
-
-
-OpenVoice: TypeAlias = "Callable[[Callable[[StreamEvent], Awaitable[None]]], Voice | None]"
+OpenVoice: TypeAlias = "Callable[[Callable[[StreamEvent], Awaitable[None]]], Speaker | None]"
 """Returns what speaks a run and publishes audio with the given function, or None."""
-
-
-def open_no_voice(publish: Callable[[StreamEvent], Awaitable[None]]) -> None:
-    """Return None."""
-
 
 OnFinished: TypeAlias = "Callable[[bool, bool], Awaitable[None]]"
 """Stores the end of a run. The arguments say whether it produced any event, and whether another process can go on."""
-
-
-async def do_nothing(has_begun: bool, is_interrupted: bool) -> None:
-    """Store nothing."""
 
 
 class PlaySpec(Struct, frozen=True):
@@ -154,9 +132,9 @@ class PlaySpec(Struct, frozen=True):
     continue after the stored ones."""
     replay: Replay | None = None
     """If the run is taken over, what its followers have received."""
-    on_finished: OnFinished = do_nothing
+    on_finished: OnFinished | None = None
     """Called once after the run's last event, before followers learn that it has ended."""
-    open_voice: OpenVoice = open_no_voice
+    open_voice: OpenVoice | None = None
 
 
 class RunTask:
@@ -232,7 +210,8 @@ class RunTask:
             self._watch_after(max(self._arrival_s, self._grace_s))
         end = self._build_end(await self._read_all())
         try:
-            await self._spec.on_finished(self.has_begun, end.is_interruption)
+            if self._spec.on_finished is not None:
+                await self._spec.on_finished(self.has_begun, end.is_interruption)
         finally:
             self.is_over = True
             await self._write_end(end, None if self._failure is None else LAST_S)
@@ -303,19 +282,15 @@ class RunTask:
 
     async def _read(self) -> None:
         batches, replay = self.run.batches(publishes=self._journal.is_shared), self._spec.replay
-        voice = self._spec.open_voice(self._publish)
+        voice = self._spec.open_voice(self._publish) if self._spec.open_voice is not None else None
         try:
             async with aclosing(batches):
                 async for batch in batches:
-                    events: list[StreamEvent] = []
-                    for event in batch:
-                        for new in replay.feed(event) if replay is not None else (event,):
-                            if voice is not None and isinstance(new, WorkflowFinished | UserInputs):
-                                await self._publish_spoken(voice, events)
-                                await voice.finish(new)
-                                events = []
-                            events.append(new)
-                    await self._publish_spoken(voice, events)
+                    events = batch if replay is None else [new for event in batch for new in replay.feed(event)]
+                    if voice is None:
+                        await self._publish(*events)
+                    else:
+                        await self._publish_spoken(voice, events)
         except ConflictError as error:
             if replay is None:
                 raise
@@ -324,11 +299,13 @@ class RunTask:
             if voice is not None:
                 await voice.aclose()
 
-    async def _publish_spoken(self, voice: Voice | None, events: Sequence[StreamEvent]) -> None:
-        await self._publish(*events)
-        if voice is not None:
-            for event in events:
-                voice.hear(event)
+    async def _publish_spoken(self, voice: Speaker, events: Sequence[StreamEvent]) -> None:
+        """Publish events and speak their texts. What ends the run waits until everything is spoken."""
+        for event in events:
+            if isinstance(event, WorkflowFinished | UserInputs):
+                await voice.finish(event)
+            await self._publish(event)
+            voice.hear(event)
 
     async def _publish(self, *events: StreamEvent) -> None:
         if not events:

@@ -62,7 +62,7 @@ class WireLog:
             return event
         node, turn = self._plan.nodes[event.node], TurnContext(fake_services())
         ctx = RunContext(self._plan, node, turn, {})
-        return event._replace(previews=preview_messages(ctx, {}))
+        return event._replace(previews=preview_messages(ctx, {}) if ctx.is_streaming else None)
 
 
 def start(id_: str) -> NodeStarted:

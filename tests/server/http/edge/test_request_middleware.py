@@ -173,9 +173,7 @@ async def test_log_lines_have_the_request_id_and_the_tenant(tmp_path: Path, capl
             await server.client.post("/agents/chat/completions", json=body, headers={"X-Request-Id": "r7"})
     finally:
         logging.getLogger().removeHandler(handler)
-    assert (
-        seen["ragflow_lg.access"] == seen["ragflow_lg.server.observability.operations"] == ("r7", server.tenant, True)
-    )
+    assert seen["ragflow_lg.access"] == seen["ragflow_lg.server.runs.run_end"] == ("r7", server.tenant, True)
 
 
 async def test_a_run_belongs_to_the_span_of_its_request(tmp_path: Path) -> None:
