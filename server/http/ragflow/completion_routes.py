@@ -263,7 +263,7 @@ class CompletionResponder(Struct, frozen=True):
             return await await_while_connected(request, self._collect(await begun, caller))
         frames = self._begin(begun)
         if self.forwarding == "messages":  # the oldest clients do not know comments
-            return EventStream(await frames, 0.0)
+            return EventStream(await frames, has_heartbeats=False)
         return await begin_stream(request, frames, self._refuse)
 
     async def _collect(self, turn: Turn, caller: ApiCaller) -> Response:

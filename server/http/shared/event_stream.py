@@ -37,9 +37,12 @@ HEARTBEAT_S = 15.0
 class EventStream(StreamingResponse):
     """A response that sends the frames of an event stream as they arrive, and stops if the client disconnects."""
 
-    def __init__(self, frames: AsyncGenerator[bytes]) -> None:
-        """Create the response. The frames come one or more at a time; they are closed as soon as the response ends."""
-        self._frames = _with_heartbeats(frames)
+    def __init__(self, frames: AsyncGenerator[bytes], *, has_heartbeats: bool = True) -> None:
+        """Create the response. The frames come one or more at a time; they are closed as soon as the response ends.
+
+        After `HEARTBEAT_S` seconds of silence, a comment is sent if it ``has_heartbeats``.
+        """
+        self._frames = _with_heartbeats(frames) if has_heartbeats else frames
         super().__init__(self._frames, headers=SSE_HEADERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
