@@ -112,10 +112,10 @@ async def test_waiting_for_a_slow_reader_does_not_count_as_time_of_the_node() ->
             await ctx.delta("x")
         return {}
 
-    running = asyncio.create_task(play(program(stream, timeout_s=0.05), TurnContext(fake_services(), sink)))
+    running = asyncio.create_task(play(program(stream, timeout_s=0.3), TurnContext(fake_services(), sink)))
     events: list[Any] = []
     while not running.done():
-        await asyncio.sleep(0.04)
+        await asyncio.sleep(0.15)
         if not running.done():
             events += await sink.take()
     assert (await running)[1] == ["to_next"]
@@ -123,15 +123,16 @@ async def test_waiting_for_a_slow_reader_does_not_count_as_time_of_the_node() ->
 
 async def test_a_cancellation_ends_the_body_and_reports_partial_outputs() -> None:
     events: list[Any] = []
-    turn = TurnContext(fake_services())
+    turn, has_begun = TurnContext(fake_services()), asyncio.Event()
 
     async def sleep(ctx: RunContext) -> dict[str, Any]:
         ctx.partial["y"] = "half"
+        has_begun.set()
         await asyncio.sleep(30)
         return {}
 
     running = asyncio.create_task(visit(program(sleep), {}, turn, 1, write=events.append))
-    await asyncio.sleep(0.02)
+    await asyncio.wait_for(has_begun.wait(), 60)
     turn.cancel()
     with pytest.raises(RunCancelled):  # LangGraph then runs the node again if the run continues
         await asyncio.wait_for(running, 60)

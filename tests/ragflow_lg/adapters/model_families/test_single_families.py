@@ -73,9 +73,8 @@ async def test_many_streams_of_bedrock_leave_the_threads_of_the_loop_alone() -> 
         tasks = [asyncio.create_task(read(model)) for _ in range(12)]
         while len(stub.received) < len(tasks):
             await asyncio.sleep(0.01)
-        began = asyncio.get_running_loop().time()
         await asyncio.to_thread(lambda: None)
-        assert asyncio.get_running_loop().time() - began < 0.5
+        assert not any(task.done() for task in tasks)
         assert {(await task)[0] for task in tasks} == {"a" * 10}
 
 
