@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, NoReturn, cast
 
-from ragflow_lg.base.values import MAPS
+from ragflow_lg.base.lenient_values import is_deeper
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.json_spans import JsonSpans, Span
 
@@ -157,21 +157,10 @@ def _repeated_keys(text: str) -> Iterator[Span]:
 
 
 def _is_bounded(value: Any, reporter: Reporter) -> bool:
-    level: list[Any] = [value]
-    for _ in range(MAX_DEPTH + 1):
-        level = [child for parent in level for child in _children(parent)]
-        if not level:
-            return True
-    _report_depth(reporter)
-    return False
-
-
-def _children(value: Any) -> Iterable[Any]:
-    if isinstance(value, list):
-        return cast("list[Any]", value)
-    if isinstance(value, str):  # a check against an abstract class is slow
-        return ()
-    return cast("Mapping[str, Any]", value).values() if isinstance(value, MAPS) else ()
+    if is_deeper(value, MAX_DEPTH + 1):
+        _report_depth(reporter)
+        return False
+    return True
 
 
 def _report_depth(reporter: Reporter) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 
@@ -21,6 +21,21 @@ def as_list(value: Any) -> list[Any]:
 def as_items(value: Any) -> list[Any]:
     """Return the value if it is a list, or else a list that contains it."""
     return cast("list[Any]", value) if isinstance(value, list) else [value]
+
+
+def entries_of(value: Any) -> Iterable[Any]:
+    """Return the entries of a list, or the values of a map; none for any other value."""
+    if isinstance(value, str):  # a check against an abstract class is slow
+        return ()
+    return as_map(value).values() or as_list(value)
+
+
+def is_deeper(value: Any, levels: int) -> bool:
+    """Return whether lists and maps are nested more than a number of levels deep."""
+    level = [value]
+    for _ in range(levels):
+        level = [entry for outer in level for entry in entries_of(outer)]
+    return bool(level)
 
 
 def as_text(value: Any) -> str:

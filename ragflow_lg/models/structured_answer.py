@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from typing import Any, cast
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.extras import require
-from ragflow_lg.base.lenient_values import as_list, as_map
+from ragflow_lg.base.lenient_values import as_map, is_deeper
 from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.base.worker_tasks import worker_task
@@ -101,26 +101,13 @@ def find_schema_problem(schema: Mapping[str, Any]) -> str:
     require("schemas", "A structured answer")
     from jsonschema import Draft202012Validator, SchemaError
 
-    if _is_too_deep(schema):
+    if is_deeper(schema, _MAX_SCHEMA_DEPTH):
         return f"it is nested deeper than {_MAX_SCHEMA_DEPTH} levels"
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         return _describe_error(error)
     return ""
-
-
-def _is_too_deep(value: object) -> bool:
-    level = [value]
-    for _ in range(_MAX_SCHEMA_DEPTH):
-        level = [child for holder in level for child in _children(holder)]
-    return bool(level)
-
-
-def _children(value: object) -> Iterable[object]:
-    if isinstance(value, Mapping):
-        return cast("Mapping[str, Any]", value).values()
-    return as_list(value)
 
 
 @worker_task("Checking the answer", small_size=_MAX_SMALL_CHARS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl
 
@@ -16,6 +15,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
+from ragflow_lg.base.lenient_values import entries_of
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope
@@ -104,19 +104,13 @@ def parse_json(text: bytes) -> Any:
     for _ in range(MAX_DEPTH + 1):
         if any(isinstance(each, int) and not -(2**63) <= each < 2**64 for each in level):
             raise json.JSONDecodeError("a whole number has more than 64 bits; send it as a string", "", 0)
-        level = [part for each in level for part in _list_parts(each)]
+        level = [part for each in level for part in entries_of(each)]
         if not level:
             return value
         count += len(level)
         if count > MAX_ENTRIES:
             raise json.JSONDecodeError(f"it has more than {MAX_ENTRIES:,} list entries and fields", "", 0)
     raise json.JSONDecodeError(f"it is nested more than {MAX_DEPTH} levels deep", "", 0)
-
-
-def _list_parts(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return cast("dict[str, Any]", value).values()
-    return cast("list[Any]", value) if isinstance(value, list) else ()
 
 
 def parse_form(raw: bytes) -> dict[str, str]:
