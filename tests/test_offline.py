@@ -46,8 +46,9 @@ def mock_llm(folder: Path, rules: str) -> Generator[str]:
     """Run the server; give its URL."""
     file = folder / "rules.toml"
     file.write_text(rules, encoding="utf-8")
-    command = python_command("-m", "ragflow_lg", "mock-llm", file, "--log", folder / "requests.jsonl")
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    command = python_command("-m", "ragflow_lg", "mock-llm", file)
+    with (folder / "requests.jsonl").open("a") as log:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT)
     assert process.stdout is not None
     try:
         url = process.stdout.readline().strip()

@@ -132,11 +132,7 @@ def fmt(
 
 
 @canvas.command(no_args_is_help=True)
-def upgrade(
-    file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="FILE")],
-    output: Output = None,
-    report: Annotated[Literal["text", "json"], typer.Option("--report", help="Format of the report.")] = "text",
-) -> None:
+def upgrade(file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="FILE")], output: Output = None) -> None:
     """Upgrade a canvas from before RAGFlow 0.20, or write one that is in DSL v2 in DSL v1.
 
     Answer, Generate, Relevant and the other components that RAGFlow removed are replaced by those of today. The report
@@ -151,21 +147,7 @@ def upgrade(
     upgraded = upgrade_source(read_canvas(file), catalog())
     content = orjson.dumps(upgraded.document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     write_output(content, output)
-    sys.stderr.write(_as_json(upgraded.changes) if report == "json" else _as_text(upgraded.changes))
-
-
-def _as_json(changes: Sequence[Change]) -> str:
-    entries = [
-        {
-            "id": change.id,
-            "component": change.name,
-            "became": change.became,
-            "note": change.note,
-            "difference": change.is_difference,
-        }
-        for change in changes
-    ]
-    return orjson.dumps(entries, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
+    sys.stderr.write(_as_text(upgraded.changes))
 
 
 def _as_text(changes: Sequence[Change]) -> str:
@@ -178,12 +160,7 @@ def _as_text(changes: Sequence[Change]) -> str:
 
 
 @canvas.command()
-def schema(
-    output: Output = None,
-    check: Annotated[
-        Path | None, typer.Option("--check", help="Exit with 1 if this file is not the schema of this version.")
-    ] = None,
-) -> None:
+def schema(output: Output = None) -> None:
     """Print the JSON Schema of canvases.
 
     It contains this version's components.
@@ -193,10 +170,4 @@ def schema(
     from ragflow_lg.dsl_compiler.schema import canvas_schema
     from ragflow_lg.server.assembly.library import catalog
 
-    text = json.dumps(canvas_schema(catalog()), ensure_ascii=False, indent=2) + "\n"
-    if check is not None:
-        if not check.is_file() or check.read_text(encoding="utf-8") != text:
-            print_note(f"{check} is not the schema of this version; update it: ragflow-lg canvas schema -o {check}")
-            raise typer.Exit(1)
-    else:
-        write_output(text.encode(), output)
+    write_output((json.dumps(canvas_schema(catalog()), ensure_ascii=False, indent=2) + "\n").encode(), output)

@@ -15,11 +15,11 @@ RULES = ROOT / "examples" / "mock_rules.toml"
 
 @each_row("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_prints_its_url_logs_and_ends_at_once(tmp_path: Path, number: signal.Signals) -> None:
-    rules, log = tmp_path / "rules.toml", tmp_path / f"{number.name}.jsonl"
+    rules = tmp_path / "rules.toml"
     rules.write_text(
         '[[rules]]\nwhen.user = "slow"\nreplies = [{ delay_s = 60 }]\n[[rules]]\nreplies = [{ text = "hi" }]'
     )
-    process = start("mock-llm", rules, "--log", log)
+    process = start("mock-llm", rules)
     (url,) = read_lines(process, 1)
     assert url.startswith("http://127.0.0.1:")
 
@@ -31,8 +31,8 @@ def test_it_prints_its_url_logs_and_ends_at_once(tmp_path: Path, number: signal.
     assert ask("hello", 30)["choices"][0]["message"]["content"] == "hi"
     with pytest.raises(httpx.ReadTimeout):
         ask("slow", 0.3)
-    assert end(process, number) == (0, "")
-    written = log.read_text(encoding="utf-8")
+    code, written = end(process, number)
+    assert code == 0
     assert "sk-0123456789abcdef" not in written
     assert [json.loads(line)["user"] for line in written.splitlines()] == ["hello", "slow"]
 
@@ -40,4 +40,3 @@ def test_it_prints_its_url_logs_and_ends_at_once(tmp_path: Path, number: signal.
 def test_user_errors_are_reported(tmp_path: Path) -> None:
     assert isinstance(invoke("mock-llm", tmp_path / "none.toml").exception, SettingsError)
     assert isinstance(invoke("mock-llm", RULES, "--host", "no.such.host.invalid").exception, SettingsError)
-    assert isinstance(invoke("mock-llm", RULES, "--log", tmp_path).exception, SettingsError)
