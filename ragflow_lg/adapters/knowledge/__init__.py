@@ -1,4 +1,4 @@
-"""Knowledge bases: the embedded one in SQLite, RAGFlow's API, embedding models and rerank models.
+"""What searches and readers of files share: embedding and rerank models, words, texts of files, chunks of documents.
 
 May import `base` and `services`.
 """

@@ -17,22 +17,8 @@ _PAPERS_MM = {"a4": (210.0, 297.0), "a5": (148.0, 210.0), "us-letter": (215.9, 2
 _MARGIN_MM = 25.4
 _MAX_TITLE_CHARS = 255
 _CODE_FAMILY = "DejaVu Sans Mono"
-_NAMESPACES = (
-    'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" xmlns:v="urn:schemas-microsoft-com:vml" '
-    'xmlns:o="urn:schemas-microsoft-com:office:office"'
-)
-_BORDERS = "".join(
-    f'<w:{side} w:val="single" w:sz="4" w:space="0" w:color="auto"/>'
-    for side in ("top", "left", "bottom", "right", "insideH", "insideV")
-)
-_TABLE_PROPERTIES = f"<w:tblPr {_NAMESPACES}><w:tblBorders>{_BORDERS}</w:tblBorders></w:tblPr>"
-_HEAD = f'<w:tblStylePr {_NAMESPACES} w:type="firstRow"><w:rPr><w:b/></w:rPr></w:tblStylePr>'
-_FIELD = (
-    f"<w:r {_NAMESPACES}><w:rPr/><w:fldChar w:fldCharType='begin'/><w:instrText xml:space='preserve'> NAME "
-    "</w:instrText><w:fldChar w:fldCharType='separate'/><w:t>1</w:t><w:fldChar w:fldCharType='end'/></w:r>"
-)
-_WATERMARK = Path(__file__).with_name("watermark.xml").read_text("utf-8")
-"""A text along a path, as Word writes it."""
+_PARTS = Path(__file__).with_name("docx_parts.xml").read_text("utf-8")
+"""A text along a path, as Word writes it, borders and the head of a table, and a field."""
 
 _PLACE = (
     "position:absolute;margin-left:0;margin-top:0;width:{:.0f}pt;height:{:.0f}pt;rotation:315;z-index:-251654144;"
@@ -87,7 +73,7 @@ def _set_styles(styles: Any, size: float, families: tuple[str, ...]) -> None:
     table = styles["Table"].element
     for old in table.xpath("./w:tblPr | ./w:tblStylePr"):
         table.remove(old)
-    table.extend([_element(_TABLE_PROPERTIES), _element(_HEAD)])
+    table.extend([_part("tblPr"), _part("tblStylePr")])
 
 
 def _set_languages(body: Any) -> None:
@@ -100,10 +86,10 @@ def _set_languages(body: Any) -> None:
         mark.set(qn("w:eastAsia" if language.region else "w:bidi"), code)
 
 
-def _element(source: str) -> Any:
+def _part(name: str) -> Any:
     from docx.oxml import parse_xml
 
-    return parse_xml(source)
+    return parse_xml(_PARTS).find(f"{{*}}{name}")
 
 
 def _write_header(section: Any, layout: Layout) -> None:
@@ -112,7 +98,7 @@ def _write_header(section: Any, layout: Layout) -> None:
     paragraph = section.header.paragraphs[0]
     _add_small(paragraph, layout.header)
     if layout.watermark:
-        picture = _element(_WATERMARK)
+        picture = _part("pict")
         shape = picture[-1]
         width = min(480.0, max(120.0, 45.0 * len(layout.watermark)))
         shape.set("style", _PLACE.format(width, min(120.0, 1.7 * width / len(layout.watermark))))
@@ -132,7 +118,8 @@ def _write_footer(section: Any, layout: Layout, width: int) -> None:
     _add_small(paragraph, f"{layout.footer}\t{layout.timestamp}\t")
     if layout.has_page_numbers:
         for name, separator in (("PAGE", " / "), ("NUMPAGES", "")):
-            paragraph._p.append(_element(_FIELD.replace("NAME", name)))
+            paragraph._p.append(_part("r"))
+            paragraph._p.xpath(".//w:instrText")[-1].text = f" {name} "
             _make_small(paragraph.runs[-1])
             _add_small(paragraph, separator)
 

@@ -99,25 +99,18 @@ def _with_dollars(match: re.Match[str]) -> str:
 
 def words_of(part: Element, *, with_code: bool = True) -> str:
     """Return the words of a part. Without ``with_code``, code and formulas are left out."""
-    return "".join(_words(part, with_code=with_code))
-
-
-def _words(part: Element, *, with_code: bool) -> Iterator[str]:
-    kind = part.get("t") if _is_element(part) else None
+    if _is_list(part):
+        return "".join(words_of(each, with_code=with_code) for each in part)
+    if not _is_element(part):
+        return ""
+    kind, content = part["t"], part.get("c")
+    if kind in ("Space", "SoftBreak", "LineBreak"):
+        return " "
+    if kind in ("Code", "CodeBlock", "Math"):
+        return content[1] if with_code else ""
     if kind == "Str":
-        yield part["c"]
-    elif kind in ("Space", "SoftBreak", "LineBreak"):
-        yield " "
-    elif kind in ("Code", "CodeBlock", "Math"):
-        yield part["c"][1] if with_code else ""
-    elif kind in ("Link", "Image"):
-        yield from _words(part["c"][1], with_code=with_code)
-    elif kind is not None:
-        yield from _words(part.get("c"), with_code=with_code)
-    elif _is_list(part):
-        for each in part:
-            if not isinstance(each, str):
-                yield from _words(each, with_code=with_code)
+        return content
+    return words_of(content[1] if kind in ("Link", "Image") else content, with_code=with_code)
 
 
 def find_parts(part: Element, *kinds: str) -> Iterator[Element]:

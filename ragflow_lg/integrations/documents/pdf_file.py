@@ -15,7 +15,7 @@ from ragflow_lg.integrations.documents.images import Picture
 from ragflow_lg.integrations.documents.languages import LANGUAGES, describe_missing, main_language
 from ragflow_lg.integrations.documents.markdown_document import DocumentWriter, Element, count_cells, title_of
 from ragflow_lg.integrations.documents.report_settings import ReportSettings
-from ragflow_lg.integrations.documents.typst_compiler import compile_source, find_problems, open_fonts
+from ragflow_lg.integrations.documents.typst_compiler import compile_source, open_fonts
 from ragflow_lg.services.reports import Layout
 
 if TYPE_CHECKING:
@@ -129,5 +129,9 @@ def _find_missing(text: str, fonts: Fonts, values: dict[str, str]) -> list[str]:
     ][:MAX_CHECKED]
     source = _STYLE + "#for each in sys.inputs.characters.codepoints() { text(each) }"
     values = {**values, "characters": "".join(distinct)}
-    named = set(_MISSING.findall(find_problems(source, fonts, sys_inputs=values)))
-    return [character for character in distinct if character in named]
+    try:
+        compile_source(source, fonts, pdf_standards=["a-2b"], sys_inputs=values)
+    except ServiceError as error:
+        named = set(_MISSING.findall(getattr(error.__cause__, "diagnostic", "")))
+        return [character for character in distinct if character in named]
+    return []

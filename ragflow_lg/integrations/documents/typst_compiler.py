@@ -29,33 +29,16 @@ def compile_source(source: str, fonts: Fonts, files: Mapping[str, bytes] | None 
     """Compile a source that can read the given files only, and no packages.
 
     Raises:
-        ServiceError: if Typst refuses it.
+        ServiceError: if Typst refuses it. Its cause has the whole ``diagnostic``.
     """
-    import typst
-
-    try:
-        return _compile(source, fonts, files or {}, **options)
-    except typst.TypstError as error:
-        raise ServiceError(f"The document cannot be typeset: {error.message[:300]}") from error
-
-
-def find_problems(source: str, fonts: Fonts, **options: Any) -> str:
-    """Return what prevents a source from being an archivable PDF (PDF/A), such as characters that no font has."""
-    import typst
-
-    try:
-        _compile(source, fonts, {}, pdf_standards=["a-2b"], **options)
-    except typst.TypstError as error:
-        return error.diagnostic
-    return ""
-
-
-def _compile(source: str, fonts: Fonts, files: Mapping[str, bytes], **options: Any) -> bytes:
     import typst
 
     compile_: Any = typst.compile  # its stub requires a root of the source's type
     with TemporaryDirectory() as folder:
-        for name, content in files.items():
+        for name, content in (files or {}).items():
             Path(folder, name).write_bytes(content)
         where = {"root": folder, "package_path": folder, "package_cache_path": folder}
-        return compile_(source.encode("utf-8", "ignore"), font_paths=fonts, **where, **options)
+        try:
+            return compile_(source.encode("utf-8", "ignore"), font_paths=fonts, **where, **options)
+        except typst.TypstError as error:
+            raise ServiceError(f"The document cannot be typeset: {error.message[:300]}") from error

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import orjson
 from msgspec import Struct
 
 from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError
 from ragflow_lg.base.extras import require
 from ragflow_lg.checkpoints.check_result import CheckResult
-from ragflow_lg.integrations.documents.languages import LANGUAGES, advise_fonts, language_of
 from ragflow_lg.integrations.documents.report_settings import ReportSettings
 from ragflow_lg.integrations.documents.report_tasks import build_report, list_images
 from ragflow_lg.integrations.documents.reports_section import ReportsSection
@@ -54,8 +53,8 @@ class WorkerReports(Struct, frozen=True):
         if any(len(text) > MAX_LAYOUT_CHARS for text in (layout.header, layout.footer, layout.watermark)):
             raise ServiceError(f"Header, footer and watermark can have at most {MAX_LAYOUT_CHARS:,} characters.")
         images, warnings = await self._load_images(request, load_image)
-        parts, more = await self.workers.run(build_report, request, images, self.settings)
-        return WrittenReport(b"".join(map(base64.b64decode, parts)), (*warnings, *more))
+        more, _, content = (await self.workers.run(build_report, request, images, self.settings)).partition(b"\n")
+        return WrittenReport(content, (*warnings, *orjson.loads(more)))
 
     async def _load_images(self, request: ReportRequest, load_image: ImageLoader) -> tuple[dict[str, bytes], list[str]]:
         """Return the images by address, and warnings about those that are shown as their text."""
@@ -93,6 +92,7 @@ async def probe_fonts(settings: Settings) -> list[CheckResult]:
         require("reports", "Writing PDF files")
     except SettingsError:
         return []
+    from ragflow_lg.integrations.documents.languages import LANGUAGES, advise_fonts, language_of
     from ragflow_lg.integrations.documents.pdf_file import find_missing_languages
 
     missing = find_missing_languages(settings.section(ReportsSection).settings)

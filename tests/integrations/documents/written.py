@@ -1,4 +1,4 @@
-import base64
+import json
 from typing import Any
 
 from hypothesis import strategies as st
@@ -22,8 +22,8 @@ def write_with_warnings(
     text: str, format_: Any, layout: Layout = EMPTY, settings: ReportSettings = PLAIN
 ) -> tuple[bytes, list[str]]:
     """Return a file and its warnings."""
-    parts, warnings = build_report(ReportRequest(text, format_, layout), IMAGES, settings)
-    return b"".join(map(base64.b64decode, parts)), warnings
+    warnings, _, content = build_report(ReportRequest(text, format_, layout), IMAGES, settings).partition(b"\n")
+    return content, json.loads(warnings)
 
 
 PIECES = [
