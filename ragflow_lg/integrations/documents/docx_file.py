@@ -89,7 +89,8 @@ def _set_languages(body: Any) -> None:
 def _part(name: str) -> Any:
     from docx.oxml import parse_xml
 
-    return parse_xml(_PARTS).find(f"{{*}}{name}")
+    parts: Any = parse_xml(_PARTS)
+    return parts.find(f"{{*}}{name}")
 
 
 def _write_header(section: Any, layout: Layout) -> None:

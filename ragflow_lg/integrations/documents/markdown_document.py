@@ -103,7 +103,7 @@ def words_of(part: Element, *, with_code: bool = True) -> str:
         return "".join(words_of(each, with_code=with_code) for each in part)
     if not _is_element(part):
         return ""
-    kind, content = part["t"], part.get("c")
+    kind, content = part["t"], part.get("c", "")
     if kind in ("Space", "SoftBreak", "LineBreak"):
         return " "
     if kind in ("Code", "CodeBlock", "Math"):
