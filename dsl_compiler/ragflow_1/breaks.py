@@ -243,8 +243,7 @@ def list_query_braced(canvas: Canvas) -> Iterator[Hit]:
         for path, text in texts_at(_bare_places(node), node.params.path):
             bare = without_braces(text)
             if bare is not None:
-                copies = [(*copy, *path[len(node.params.path) :]) for copy in node.params.copies]
-                yield Hit(path, text, tuple(Edit(place, bare) for place in (path, *copies)), node.id)
+                yield Hit(path, text, node.params.set_at(path, bare), node.id)
 
 
 def _bare_places(node: Node) -> dict[str, Any]:

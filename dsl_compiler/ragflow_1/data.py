@@ -9,7 +9,7 @@ from ragflow_lg.base.lenient_values import as_items, as_list, as_map, as_text
 from ragflow_lg.dsl.variable_references import find_references, parse_reference
 from ragflow_lg.dsl_compiler.ragflow_1.breaks import is_legacy, switch_items
 from ragflow_lg.dsl_compiler.ragflow_1.engine import is_list_or_map
-from ragflow_lg.dsl_compiler.ragflow_1.examined_canvas import Canvas, Edit, Hit, texts_at, without_braces
+from ragflow_lg.dsl_compiler.ragflow_1.examined_canvas import Canvas, Hit, texts_at, without_braces
 from ragflow_lg.dsl_compiler.ragflow_1.rules import NAMES
 
 _RETRIEVAL_DEFAULTS = {"top_n": 8, "top_k": 1024, "similarity_threshold": 0.2, "keywords_similarity_weight": 0.5}
@@ -77,8 +77,8 @@ def codeexec_arguments(canvas: Canvas) -> Iterator[Hit]:
         for key, value in as_map(node.params.values.get("arguments")).items():
             bare = without_braces(as_text(value))
             if bare is not None:
-                places = [(*path, "arguments", key) for path in (node.params.path, *node.params.copies)]
-                yield Hit(places[0], as_text(value), tuple(Edit(place, bare) for place in places), node.id)
+                path = (*node.params.path, "arguments", key)
+                yield Hit(path, as_text(value), node.params.set_at(path, bare), node.id)
 
 
 def assigner_set_braces(canvas: Canvas) -> Iterator[Hit]:
@@ -88,9 +88,8 @@ def assigner_set_braces(canvas: Canvas) -> Iterator[Hit]:
             if row.get("operator") == "set" and next(find_references(text), None) is not None and "{{" not in text:
                 bare = without_braces(text)
                 mended = {**row, "operator": "overwrite", "parameter": bare}
-                places = [(*path, "variables", index) for path in (node.params.path, *node.params.copies)]
-                edits = tuple(Edit(place, mended) for place in places) if bare is not None else ()
-                yield Hit(places[0], text[:80], edits, node.id)
+                path = (*node.params.path, "variables", index)
+                yield Hit(path, text[:80], node.params.set_at(path, mended) if bare is not None else (), node.id)
 
 
 def assigner_operation_unknown(canvas: Canvas) -> Iterator[Hit]:
@@ -142,8 +141,8 @@ def switch_empty_item(canvas: Canvas) -> Iterator[Hit]:
             joins_all = condition.get("logical_operator") == "and"
             matter = [item for item in items if item not in kept and _compares_empty_text(item) is not joins_all]
             if kept and matter:
-                places = [(*path, "conditions", number, "items") for path in (node.params.path, *node.params.copies)]
-                yield Hit(places[0], "", tuple(Edit(place, kept) for place in places), node.id)
+                path = (*node.params.path, "conditions", number, "items")
+                yield Hit(path, "", node.params.set_at(path, kept), node.id)
 
 
 def _compares_empty_text(item: Mapping[str, Any]) -> bool | None:
@@ -160,11 +159,8 @@ def switch_no_logical(canvas: Canvas) -> Iterator[Hit]:
     for node in canvas.of("Switch"):
         for number, condition in enumerate(node.params.entries("conditions")):
             if len(as_list(condition.get("items"))) > 1 and not condition.get("logical_operator"):
-                places = [
-                    (*path, "conditions", number, "logical_operator")
-                    for path in (node.params.path, *node.params.copies)
-                ]
-                yield Hit(places[0][:-1], "", tuple(Edit(place, "or") for place in places), node.id)
+                path = (*node.params.path, "conditions", number)
+                yield Hit(path, "", node.params.set_at((*path, "logical_operator"), "or"), node.id)
 
 
 def data_updates_reference(canvas: Canvas) -> Iterator[Hit]:

@@ -237,8 +237,7 @@ def braces_with_spaces(canvas: Canvas) -> Iterator[Hit]:
     for path, text, node in _texts(canvas):
         if _SPACED.search(text) and "{{" not in text:
             mended = _SPACED.sub(lambda match: f"{{{match[2] or match[4]}}}", text)
-            copies = [(*copy, *path[len(node.params.path) :]) for copy in node.params.copies]
-            yield Hit(path, text[:80], tuple(Edit(place, mended) for place in (path, *copies)), node.id)
+            yield Hit(path, text[:80], node.params.set_at(path, mended), node.id)
 
 
 def _texts(canvas: Canvas) -> Iterator[tuple[tuple[str | int, ...], str, Node]]:
@@ -270,9 +269,7 @@ def _replace_text(canvas: Canvas, id_: str, path: tuple[str | int, ...], old: st
         if key not in entries:
             return ()
         value = entries.get(cast("Any", key))
-    params = canvas.nodes[id_].params
-    copies = [(*copy, *path[len(params.path) :]) for copy in params.copies]
-    return tuple(Edit(place, as_text(value).replace(old, new)) for place in (path, *copies))
+    return canvas.nodes[id_].params.set_at(path, as_text(value).replace(old, new))
 
 
 def begin_fields_unbound(canvas: Canvas) -> Iterator[Hit]:

@@ -62,7 +62,11 @@ class Params(Struct, frozen=True):
 
     def set(self, key: str, value: Any) -> tuple[Edit, ...]:
         """Return the edits that set a parameter, also where the editor would write it back."""
-        return tuple(Edit((*path, key), value) for path in (self.path, *self.copies))
+        return self.set_at((*self.path, key), value)
+
+    def set_at(self, path: Path, value: Any) -> tuple[Edit, ...]:
+        """Return the edits that set what is at a path in the parameters, also where the editor would write it back."""
+        return tuple(Edit((*start, *path[len(self.path) :]), value) for start in (self.path, *self.copies))
 
     def text(self, key: str) -> str:
         """Return a parameter that is a text, or ``""``."""
