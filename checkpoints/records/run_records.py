@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -129,11 +129,6 @@ class LocalCancels:
         """Initialize. ``listen`` looks for the requests of other processes while there are blocks."""
         self._watches: dict[str, list[Callable[[], None]]] = {}
         self._listening = SharedTask(listen)
-
-    @property
-    def sessions(self) -> Sequence[str]:
-        """The sessions for whose requests a block waits."""
-        return list(self._watches)
 
     def cancel(self, session: str) -> None:
         """Cancel the session's turn at once."""

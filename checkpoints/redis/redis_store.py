@@ -83,7 +83,7 @@ class RedisCancels(LocalCancels):
             self.cancel(message["data"].decode("utf-8", "replace"))
 
     async def _poll(self) -> None:
-        sessions = self.sessions
+        sessions = [*self._watches]
         pipeline = self._client.pipeline(transaction=False)
         for session in sessions:
             pipeline.exists(*self._keys(session))

@@ -158,10 +158,10 @@ class SqlCancels(LocalCancels):
         return bool(await self._flagged([session]))
 
     async def _poll(self) -> None:
-        while self.sessions:
+        while self._watches:
             await asyncio.sleep(POLL_S)
             with suppress(CheckpointError):  # the next poll retries
-                for session in await self._flagged(self.sessions):
+                for session in await self._flagged([*self._watches]):
                     self.cancel(session)
 
     async def _flagged(self, sessions: Sequence[str]) -> list[str]:

@@ -7,7 +7,7 @@ Names, keys and their order follow RAGFlow's ``agent/canvas.py``. Each class bui
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, cast
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from msgspec import Struct, field
 
@@ -278,7 +278,10 @@ class AnswerText:
             return text
         if isinstance(event, MessageEnd):
             self._message_start = len(self._pieces)
-            self._add_sources(event.extras.get("reference"))
+            reference = event.extras.get("reference")
+            for name, part in reference.items() if isinstance(reference, dict) else ():
+                if isinstance(part, dict):
+                    self.reference.setdefault(name, {}).update(part)
         elif isinstance(event, UserInputs):
             self.form = event
         elif isinstance(event, MessageReset):
@@ -287,9 +290,3 @@ class AnswerText:
             for frame in message_frames(event.content):
                 self.feed(frame)
         return ""
-
-    def _add_sources(self, reference: Any) -> None:
-        if isinstance(reference, dict):
-            for name, part in cast("dict[str, Any]", reference).items():
-                if isinstance(part, dict):
-                    self.reference.setdefault(name, {}).update(cast("dict[str, Any]", part))
