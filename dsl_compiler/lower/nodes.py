@@ -32,8 +32,8 @@ from ragflow_lg.dsl_compiler.langgraph_app.gate import RESET, SETTLE
 from ragflow_lg.dsl_compiler.names import CLOSING_NODE, ROUND_NODE
 from ragflow_lg.engine.compiled_canvas import play
 from ragflow_lg.engine.node import visit
-from ragflow_lg.engine.node_program import NodeProgram
-from ragflow_lg.engine.scope import RegionProgram, Scope, Step, visit_region
+from ragflow_lg.engine.node_program import NodeProgram, Step
+from ragflow_lg.engine.scope import RegionProgram, Scope, visit_region
 from ragflow_lg.engine.turn import REQUEST_KEYS, close_turn, open_turn
 
 SubGraph = CompiledStateGraph[Any, Any, Any, Any]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, cast
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ragflow_lg.base.errors import UndeclaredTargetError
 from ragflow_lg.base.ids import NodeId
@@ -14,7 +14,7 @@ from ragflow_lg.base.values import JsonValue, to_json, to_text
 from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.events import NodeFinished
 from ragflow_lg.component.plan import NEXT, STREAMED_OUTPUT, Plan, PlanNode
-from ragflow_lg.component.state import output_patch
+from ragflow_lg.component.state import join_updates, output_patch
 
 
 class NodeProgram(Struct, frozen=True, dict=True):
@@ -51,6 +51,18 @@ class Outcome(Struct):
     is_halting: bool = False
     fallback: str = ""
     attempts: int = 1
+
+
+class Step(Struct):
+    """The effect of a step: its state update, and the next nodes' graph names (or LangGraph's ``Send``)."""
+
+    update: dict[str, Any]
+    goto: list[Any] = field(default_factory=list[Any])
+    begins_round: bool = False
+
+    def then(self, other: Step) -> Step:
+        """Combine with a later step in the same superstep."""
+        return Step(join_updates(self.update, other.update), other.goto, other.begins_round)
 
 
 def forward_targets(program: NodeProgram, targets: tuple[NodeId, ...]) -> tuple[NodeId, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.ids import NodeId
@@ -18,13 +18,13 @@ from ragflow_lg.component.context import Round, RunContext
 from ragflow_lg.component.events import EngineEvent, NodeFinished, NodeStarted
 from ragflow_lg.component.plan import ERROR, Region
 from ragflow_lg.component.spec import RegionRules
-from ragflow_lg.component.state import join_updates, look_up, merge_turn, output_patch, updated_state
+from ragflow_lg.component.state import look_up, merge_turn, output_patch, updated_state
 from ragflow_lg.component.state_size import Size, output_part, size_of
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.engine.node import may_start, visit_item
 from ragflow_lg.engine.node_attempts import apply_error_policy, attempt
-from ragflow_lg.engine.node_program import NodeProgram, emit_finished, next_nodes, state_update
+from ragflow_lg.engine.node_program import NodeProgram, Step, emit_finished, next_nodes, state_update
 
 _SHARED_NOTES = ("visits", "shown", "references", "ends", "usage", "files")
 """The parts of the engine's record that a region's body adds to the turn's."""
@@ -65,18 +65,6 @@ class RegionProgram(Struct, frozen=True):
         """Return the maximum number of rounds."""
         limit = self.rules.max_rounds(self.owner.node.params)
         return len(items or ()) if limit is None else limit
-
-
-class Step(Struct):
-    """The effect of a step: its state update, and the next nodes' graph names (or LangGraph's ``Send``)."""
-
-    update: dict[str, Any]
-    goto: list[Any] = field(default_factory=list[Any])
-    begins_round: bool = False
-
-    def then(self, other: Step) -> Step:
-        """Combine with a later step in the same superstep."""
-        return Step(join_updates(self.update, other.update), other.goto, other.begins_round)
 
 
 WAVE_ROUNDS = 256

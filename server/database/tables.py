@@ -111,7 +111,7 @@ class MessageRow(Row):
     content: Mapped[str] = mapped_column(EncryptedText("messages.content"), default="")
     run_id: Mapped[str] = mapped_column(LineText(ID_CHARS), default="")
     reference: Mapped[str] = mapped_column(EncryptedText("messages.reference"), default="")
-    """The sources that an answer cites, as written by `stored_reference.write_reference`."""
+    """The sources that an answer cites, as written by `turn_writer.write_reference`."""
     create_ms: Mapped[int] = mapped_column(BigInteger)
 
 

@@ -1,9 +1,11 @@
-"""Stores the end of a turn in one transaction: its run, its messages and the session's totals."""
+"""Stores the end of a turn in one transaction: its run, its messages with sources, and the totals of its session."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+import orjson
 from msgspec import Struct
 from sqlalchemy import func, select
 
@@ -32,7 +34,7 @@ class ClosedRow(Struct, frozen=True):
     """The user's question, or None if there was none."""
     answer: str
     reference: str = ""
-    """The sources that the answer cites, as written by `stored_reference.write_reference`."""
+    """The sources that the answer cites, as written by `write_reference`."""
     has_begun: bool = True
     """Whether the run produced events. For a refused run, only its end is stored."""
     lease_token: int = 0
@@ -128,3 +130,39 @@ async def _add_turn(db: AsyncSession, session: SessionRow, turn: ClosedRow, coun
     for number, row in enumerate(messages, 0 if newest is None else newest + 1):
         row.tenant, row.session_id, row.run_id, row.number = session.tenant, session.id, turn.run_id, number
     db.add_all(messages)
+
+
+Reference: TypeAlias = dict[str, dict[str, Any]]
+"""``{"chunks": {number: chunk}, "doc_aggs": {document name: document}}``, as in RAGFlow's sessions."""
+
+
+def to_reference(sources: Any) -> Reference:
+    """Return the reference with the ``reference`` of a ``message_end``. Anything in another shape is ignored."""
+    reference: Reference = {"chunks": {}, "doc_aggs": {}}
+    for name, rows in reference.items():
+        added: Any = cast("Mapping[str, Any]", sources).get(name) if isinstance(sources, dict) else None
+        if isinstance(added, dict):
+            known = cast("Mapping[Any, Any]", added)
+            rows |= {str(key): row for key, row in known.items() if isinstance(row, dict)}
+    return reference
+
+
+def write_reference(sources: Any) -> str:
+    """Return the text that is stored: JSON, or ``""`` if nothing is cited."""
+    reference = to_reference(sources)
+    return orjson.dumps(reference).decode() if any(reference.values()) else ""
+
+
+def read_reference(text: str) -> Reference:
+    """Return a stored reference."""
+    return to_reference(orjson.loads(text) if text else {})
+
+
+def read_chunks(text: str) -> list[dict[str, Any]]:
+    """Return the chunks of a stored reference, each with its number as ``citation_id``."""
+    return list_chunks(read_reference(text))
+
+
+def list_chunks(reference: Reference) -> list[dict[str, Any]]:
+    """Return the chunks of a reference, each with its number as ``citation_id``."""
+    return [{**chunk, "citation_id": number} for number, chunk in reference["chunks"].items()]

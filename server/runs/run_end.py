@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from ragflow_lg.base.errors import DatabaseError, RagflowLgError
 from ragflow_lg.runs.run import Run
 from ragflow_lg.runs.speaker import Speaker
-from ragflow_lg.server.database.stored_reference import write_reference
-from ragflow_lg.server.database.turn_writer import ClosedRow, write_turn
+from ragflow_lg.server.database.turn_writer import ClosedRow, write_reference, write_turn
 from ragflow_lg.services.speech import Speech
 
 if TYPE_CHECKING:

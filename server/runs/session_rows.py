@@ -24,7 +24,6 @@ from ragflow_lg.checkpoints.sessions.session_lines import FileLine, ServerLine
 from ragflow_lg.server.agents.file_store import FileStore
 from ragflow_lg.server.assembly.tenant_settings import DEFAULT_TENANT
 from ragflow_lg.server.database.session_repository import delete_session_rows
-from ragflow_lg.server.database.stored_reference import read_reference
 from ragflow_lg.server.database.tables import (
     FORKED,
     ID_CHARS,
@@ -39,6 +38,7 @@ from ragflow_lg.server.database.tables import (
     SessionRow,
     VersionRow,
 )
+from ragflow_lg.server.database.turn_writer import read_reference
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession

@@ -49,7 +49,7 @@ OUR_OWN = (
     *("ragflow_lg/base/diagnostics.py", "ragflow_lg/base/extras.py", "ragflow_lg/base/values.py"),
     "ragflow_lg/models/classification.py",
     *("server/agents/agent_versions.py", "server/agents/drafts.py", "server/assembly/recordings.py"),
-    *("server/database/stored_reference.py", "server/http/ragflow/agent_routes.py"),
+    *("server/database/turn_writer.py", "server/http/ragflow/agent_routes.py"),
     *("server/http/ragflow/debug_routes.py", "server/http/ragflow/session_routes.py"),
     *("server/http/ragflow/version_routes.py", "server/http/shared/responses.py"),
     *("server/observability/logs.py", "server/page/run_file.py", "server/runs/schedule_runs.py"),

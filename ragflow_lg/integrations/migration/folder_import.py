@@ -23,8 +23,8 @@ from ragflow_lg.integrations.migration.thread_import import (
 from ragflow_lg.server.agents.agent_versions import build_version
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
-from ragflow_lg.server.database.stored_reference import write_reference
 from ragflow_lg.server.database.tables import ID_CHARS, TITLE_CHARS, AgentRow, MessageRow, SessionRow
+from ragflow_lg.server.database.turn_writer import write_reference
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.ragflow_api.remote_sessions import RemoteSession

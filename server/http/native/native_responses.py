@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 from pydantic import BaseModel, Field
 
 from ragflow_lg.dsl.forms import form_schema
-from ragflow_lg.server.database.stored_reference import read_chunks
+from ragflow_lg.server.database.turn_writer import read_chunks
 from ragflow_lg.server.runs.agent_runs import NEVER, Expiry
 from ragflow_lg.server.runs.continuation import NEVER_BEGAN
 

@@ -22,8 +22,8 @@ from ragflow_lg.server.agents import retention
 from ragflow_lg.server.agents.agent_versions import DRAFT, PUBLISHED, find_version
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionQuery, SessionRepository
-from ragflow_lg.server.database.stored_reference import Reference, list_chunks, read_reference
 from ragflow_lg.server.database.tables import AgentRow, MessageRow, SessionRow
+from ragflow_lg.server.database.turn_writer import Reference, list_chunks, read_reference
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.ragflow_routes import (
     MAX_LONG_PAGE_SIZE,

@@ -1,6 +1,6 @@
 from typing import Any
 
-from ragflow_lg.server.database.stored_reference import read_chunks, read_reference, write_reference
+from ragflow_lg.server.database.turn_writer import read_chunks, read_reference, write_reference
 
 ODD: list[Any] = [None, {}, {"chunks": []}, {"chunks": {7: None}}]
 

@@ -10,8 +10,8 @@ from ragflow_lg.base.errors import ConflictError, DatabaseError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.runs.wire.wire_events import AnswerText, Envelope, Message, MessageEnd
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
-from ragflow_lg.server.database.stored_reference import read_reference
 from ragflow_lg.server.database.tables import RunRow
+from ragflow_lg.server.database.turn_writer import read_reference
 from ragflow_lg.server.observability.operations import Operations
 from ragflow_lg.server.runs.continuation import EndedRun
 from ragflow_lg.server.runs.run_end import Ending
