@@ -54,32 +54,28 @@ def llm(downstream: Any = (), **more: Any) -> dict[str, Any]:
     return node("LLM", {"llm_id": "m@T", **more}, downstream)
 
 
-def messages(components: dict[str, Any]) -> list[str]:
-    return [d.message for d in diagnostics_of(canvas(components), "many-calls")]
+INNER = {"component_name": "Agent", "name": "Inner", "params": {"llm_id": "m@T", "max_rounds": 9}}
+BRANCHES = {"s": switch(["a"], ["b"]), "a": llm(max_retries=69), "b": llm(max_retries=79)}
 
 
-def test_the_calls_of_all_rounds_are_counted() -> None:
-    (message,) = messages({**loop({"m": llm(max_retries=3)}, count=50), **out("x")})
-    assert message == "A turn may call models about 200 times."
-    assert not messages({**loop({"m": llm()}, count=50), **out("x")})
-
-
-def test_calls_for_each_item_are_counted_apart() -> None:
-    (message,) = messages({**iteration({"m": llm(max_retries=99)}, {}, items="sys.files"), **out("x")})
-    assert message == "A turn may call models about 0 times, and 100 for each item of 'it'."
-
-
-def test_only_the_most_expensive_branch_counts() -> None:
-    branches = {"s": switch(["a"], ["b"]), "a": llm(max_retries=69), "b": llm(max_retries=79)}
-    assert not messages(branches)
-    (message,) = messages({"m": llm(["s"], max_retries=24), **branches})
-    assert message == "A turn may call models about 105 times."
-
-
-def test_tools_of_an_agent_are_called_in_its_rounds() -> None:
-    inner = {"component_name": "Agent", "name": "Inner", "params": {"llm_id": "m@T", "max_rounds": 9}}
-    (message,) = messages({"a": node("Agent", {"llm_id": "m@T", "max_rounds": 9, "tools": [inner]})})
-    assert message == "A turn may call models about 156 times."
+@each_row(
+    ("components", "calls"),
+    [
+        ({**loop({"m": llm(max_retries=3)}, count=50), **out("x")}, "200 times."),
+        ({**loop({"m": llm()}, count=50), **out("x")}, ""),
+        (
+            {**iteration({"m": llm(max_retries=99)}, {}, items="sys.files"), **out("x")},
+            "0 times, and 100 for each item of 'it'.",
+        ),
+        (BRANCHES, ""),
+        ({"m": llm(["s"], max_retries=24), **BRANCHES}, "105 times."),
+        ({"a": node("Agent", {"llm_id": "m@T", "max_rounds": 9, "tools": [INNER]})}, "156 times."),
+    ],
+)
+def test_many_calls_of_all_rounds_items_and_agents_are_counted(components: dict[str, Any], calls: str) -> None:
+    """Of several branches only the most expensive one counts."""
+    messages = [d.message for d in diagnostics_of(canvas(components), "many-calls")]
+    assert messages == ([f"A turn may call models about {calls}"] if calls else [])
 
 
 EMAIL = {"smtp_server": "h", "email": "a@x", "smtp_password": "p", "to_email": "b@x"}
