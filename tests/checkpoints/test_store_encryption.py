@@ -20,21 +20,15 @@ from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.encryption import EncryptionKey
 from ragflow_lg.services.sessions import RunRecord
-from tests.fakes.canvas import CATALOG, canvas, node
-from tests.fakes.regions import form, loop
+from tests.checkpoints.sessions.test_session_import import WAITING, play
+from tests.fakes.canvas import CATALOG, canvas
 from tests.fakes.services import fake_services
-from tests.stores import OpenStore, checkpoint_config, fresh_prefix, put_checkpoint, sqlite_file, store_opener
+from tests.stores import OpenStore, checkpoint_config, fresh_prefix, put_checkpoint, store_opener
 
 OLD, NEW = EncryptionKey("old", b"o" * 32), EncryptionKey("new", b"n" * 32)
 OpenWith = Callable[..., OpenStore]
 """Returns a function that opens the same store with the given keys."""
 SECRET = "correct-horse"
-WAITING = {
-    **loop({"in": node("Message", {"content": "round"})}),
-    "out": node("Message", {"content": ["{sys.query}"]}, ["ask"]),
-    "ask": form("size", downstream=["end"]),
-    "end": node("Message", {"content": ["Size {ask@size}"]}),
-}
 
 
 @pytest.fixture(params=["sqlite", "redis"])
@@ -48,12 +42,6 @@ def open_with(request: pytest.FixtureRequest, tmp_path: Path) -> OpenWith:
 def runner_on(store: Store) -> Runner:
     services = replace(fake_services(), ids=RandomIds())  # runs of different sessions have different ids
     return Runner(compile_canvas(canvas(WAITING), CATALOG), services, store=store)
-
-
-async def play(run: Any) -> str:
-    async for _ in run:
-        pass
-    return run.answer
 
 
 async def fill(store: Store) -> None:
@@ -178,12 +166,3 @@ async def test_plain_sessions_go_on_and_are_encrypted_from_then_on(open_with: Op
         questions = [text for role, text in (await runner.state("anna"))["history"] if role == "user" and text]
         assert questions[-1] == "last"
         assert len(questions) >= 13
-
-
-async def test_a_store_in_memory_encrypts_too() -> None:
-    async with store_opener("memory://", keys=[OLD])() as store:
-        await fill(store)
-        assert SECRET in str(await everything(store))
-        for table in ("session_checkpoints", "session_writes", "session_blobs", "runs", "traces"):
-            assert SECRET not in str(await sqlite_file(store).read(f"SELECT * FROM {table}"))
-        assert (await play(runner_on(store).resume("anna", {"size": "7"}))).endswith("Size 7")

@@ -1,8 +1,6 @@
 """Schedules are started by servers that share a database. The clock is a function."""
 
 import asyncio
-import signal
-import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,7 +22,6 @@ from ragflow_lg.services.sessions import RunRecord
 from tests.server.database.rows import schedule
 from tests.server.http.app_server import ECHO, AppServer, start_app
 from tests.server.http.native.native_client import native
-from tests.server.runs.test_run_control import create_agent, start_server
 
 MINUTE_MS, DAY_MS = 60_000, 86_400_000
 START_MS = 1_800_000_000_000
@@ -248,26 +245,3 @@ async def test_a_running_server_looks_by_itself(tmp_path: Path) -> None:
             while not (await read(server, agent_id)).last_run_id:
                 await asyncio.sleep(0.01)
         assert time.ms == START_MS
-
-
-async def test_the_command_starts_what_is_due(tmp_path: Path) -> None:
-    async with start_server(tmp_path) as server:
-        agent_id = await create_agent(server, ECHO)
-        async with server.client(f"/native/v1/agents/{agent_id}") as client:
-            made = await client.post("/schedules", json={"cron": "0 0 1 1 *", "query": "Hi"})
-            assert made.status_code == 201, made.text
-        await server.end(signal.SIGTERM)
-    _make_due(tmp_path / "ragflow-lg-server.db")
-    async with start_server(tmp_path, server.key) as again, again.client(f"/native/v1/agents/{agent_id}") as client:
-        async with asyncio.timeout(30):
-            while (await client.get("/runs")).json()["total"] == 0:
-                await asyncio.sleep(0.05)
-            (run,) = (await client.get("/runs")).json()["runs"]
-            while run["status"] == "running":
-                run = (await client.get(f"/runs/{run['id']}")).json()
-        assert (await client.get(f"/runs/{run['id']}")).json()["answer"] == "You said Hi"
-
-
-def _make_due(file: Path) -> None:
-    with sqlite3.connect(file) as raw:
-        raw.execute("UPDATE schedules SET due_ms = 0")
