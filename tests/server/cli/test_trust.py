@@ -3,6 +3,7 @@ import pty
 import subprocess
 from pathlib import Path
 
+import mcp.client.stdio  # noqa: F401 - servers write to what is the standard error when it is imported
 import pytest
 
 from tests.harness.loaded_python import python_command
