@@ -37,17 +37,17 @@ CORE_NAMES = {
     "variableaggregator variableassigner fillup parallel searchmydataset search_my_dataset "
     "search_my_dateset",
     "section": "agents canvases checkpoint_durability checkpoint_prefix checkpoint_ttl_s checkpoints compat crawler "
-    "default_model embeddings encryption_keys http limits memories models otel pauses prompts "
+    "default_model embeddings encryption_keys http limits models otel pauses prompts "
     "providers queue rerankers retention run server tenants tools "
     "chat_settings compatibility default_embedding embedding_settings http_settings known_embedding known_reranker "
     "permits restrict secrets section shared shared_patterns store_options tenant tool_servers tool_settings",
-    "need": "address canvas key mcp_server memory model package",
-    "command": "canvas chat check components continue doctor init keys memory models needs prompts resume run "
+    "need": "address canvas key mcp_server model package",
+    "command": "canvas chat check components continue doctor init keys models needs prompts resume run "
     "schedules serve sessions settings trust worker",
     "prompt": "categorize categorize_message structured_output structured_output_correction citation_guidelines "
     "add_citations missing_citations standalone_question metadata_filter translation react react_retry "
     "task_analysis plan_generation plan_request reflection context_summary context_ranking research_step "
-    "research_request research_repetition research_summary research_report memory_extraction final_answer",
+    "research_request research_repetition research_summary research_report final_answer",
 }
 """The names that integrations cannot have. They are written down, because importing what has them takes long."""
 
@@ -55,6 +55,7 @@ CORE_NAMES = {
 CORE_PROTOCOLS = {
     "documents": "ragflow_lg.services.reports:Reports",
     "mcp": "ragflow_lg.services.tool_policies:ToolServers",
+    "memories": "ragflow_lg.services.memories:Memories",
     "sql": "ragflow_lg.services.databases:Databases",
 }
 """The services of integrations that the core asks for as well."""
@@ -114,6 +115,8 @@ class Integration(Struct, frozen=True):
     """An async function for `ragflow-lg doctor`: it gets the settings and returns a list of results."""
 
     commands: Mapping[str, Command] = field(default_factory=dict[str, Command])
+    routes: tuple[str, ...] = ()
+    """Routers of FastAPI, for `ragflow-lg serve`."""
     prompts: Mapping[str, str] = field(default_factory=dict[str, str])
     """The values of `ragflow_lg.models.prompt_texts.EnginePrompt`, by the names that ``[prompts]`` has for them."""
 

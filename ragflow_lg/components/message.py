@@ -29,7 +29,7 @@ from ragflow_lg.dsl.downloads import drop_duplicates, show_value
 from ragflow_lg.dsl.templates.render import find_syntax_error, has_jinja, render
 from ragflow_lg.dsl.variable_references import Reference, Template
 from ragflow_lg.services.memories import MAX_TEXT_CHARS as MAX_REMEMBERED_CHARS
-from ragflow_lg.services.memories import Exchange
+from ragflow_lg.services.memories import Exchange, Memories
 from ragflow_lg.services.reports import ReportFormat, ReportRequest
 
 logger = logging.getLogger(__name__)
@@ -179,7 +179,7 @@ async def _remember(ctx: RunContext, params: Params) -> None:
     )
     try:
         async with asyncio.timeout(MEMORY_TIMEOUT_S):
-            missing = await ctx.services.memories.remember([id_ for id_ in params.memory_ids if id_], exchange)
+            missing = await ctx.services.of(Memories).remember([id_ for id_ in params.memory_ids if id_], exchange)
     except (ServiceError, SettingsError, TimeoutError) as error:
         logger.warning("The text of %s is not written to a memory: %s", ctx.node.id, str(error) or "it took too long")
         return

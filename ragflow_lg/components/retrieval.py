@@ -22,7 +22,7 @@ from ragflow_lg.models.metadata_filter import FILTER_OPERATORS, FilterCondition,
 from ragflow_lg.models.search_prompts import choose_conditions, translate_question
 from ragflow_lg.services.chunks import readable_chunks, readable_documents
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch, Knowledge, Metadata
-from ragflow_lg.services.memories import MemorySearch
+from ragflow_lg.services.memories import Memories, MemorySearch
 from ragflow_lg.services.references import knowledge_text
 
 logger = logging.getLogger(__name__)
@@ -289,7 +289,7 @@ async def _search_memories(ctx: RunContext, params: Params, query: str) -> ToolR
         ComponentError: if the settings know none of the memories.
     """
     ids = tuple(id_ for id_ in params.memory_ids if id_)
-    result = await ctx.services.memories.search(
+    result = await ctx.services.of(Memories).search(
         MemorySearch(
             question=query[:MAX_QUESTION_CHARS],
             memories=ids,

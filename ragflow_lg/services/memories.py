@@ -71,6 +71,10 @@ class MemoryResult(Struct, frozen=True):
 class Memories(Protocol):
     """The memories of a deployment, as far as a tenant may use them."""
 
+    def of_tenant(self, tenant: str) -> Memories:
+        """Return the part of the memories that a tenant has for itself."""
+        ...
+
     def for_agent(self, agent: str, realm: str = "") -> Memories:
         """Return the memories for the runs of an agent.
 
@@ -97,19 +101,3 @@ class Memories(Protocol):
             SettingsError: if the settings lack the embedding model.
         """
         ...
-
-
-class NoMemories:
-    """The `Memories` of programs without any."""
-
-    def for_agent(self, agent: str, realm: str = "") -> NoMemories:
-        """Return this."""
-        return self
-
-    async def remember(self, memories: Sequence[str], exchange: Exchange) -> Sequence[str]:
-        """Store nothing."""
-        return memories
-
-    async def search(self, search: MemorySearch) -> MemoryResult:
-        """Return nothing."""
-        return MemoryResult()

@@ -16,7 +16,6 @@ from ragflow_lg.base.ids import RunId
 from ragflow_lg.services.artifacts import Artifacts, NoArtifacts
 from ragflow_lg.services.chat import ChatModels
 from ragflow_lg.services.http import HttpClient
-from ragflow_lg.services.memories import Memories, NoMemories
 from ragflow_lg.services.tool_policies import ToolPolicies, ToolSettings
 from ragflow_lg.services.workers import NoWorkers, Workers
 
@@ -152,8 +151,6 @@ class Services(Struct, frozen=True):
     """Processes for work whose time and memory depend on hostile input."""
     artifacts: Artifacts = field(default_factory=NoArtifacts)
     """What keeps the files that programs of CodeExec and documents create."""
-    memories: Memories = field(default_factory=NoMemories)
-    """What outlives sessions, for Message and Retrieval."""
     state_limits: StateLimits = field(default_factory=StateLimits)
     """Limits on the state of a turn."""
     integrations: Mapping[type, Any] = field(default_factory=dict[type, Any])

@@ -13,6 +13,7 @@ from ragflow_lg.adapters.knowledge.attachments import file_text
 from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.server.agents.file_store import MAX_READ_BYTES, FileStore, TenantFiles, file_store, has_secret
 from ragflow_lg.services.artifacts import Artifact, StoredArtifact
+from ragflow_lg.services.memories import Memories
 from ragflow_lg.services.speech import Speech
 
 if TYPE_CHECKING:
@@ -108,11 +109,14 @@ def tenant_services(
     """
     services = app_state.services_of(tenant)
     workers, store = services.workers, file_store(app_state, tenant)
+    integrations = dict(services.integrations)
+    if memories := integrations.get(Memories):
+        integrations[Memories] = memories.for_agent(agent, _find_realm(agent, visitor) if is_page else "")
     return replace(
         services,
         files=TenantFiles(store, workers, services.find(Speech), *((agent, visitor) if is_page else ())),
         artifacts=TenantArtifacts(app_state, store, workers, agent, visitor, is_page),
-        memories=services.memories.for_agent(agent, _find_realm(agent, visitor) if is_page else ""),
+        integrations=integrations,
     )
 
 

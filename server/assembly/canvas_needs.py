@@ -5,7 +5,6 @@ They are not errors: the settings may differ where the canvas will run, and ``--
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 LABELS = {
     "model": "model",
-    "memory": "memory",
     "key": "API key of",
     "mcp_server": "MCP server",
     "canvas": "canvas",
@@ -38,6 +36,7 @@ LABELS = {
 
 OWNERS = {
     "dataset": ("knowledge", "dataset-unknown"),
+    "memory": ("memories", "memory-unknown"),
     "reranker": ("knowledge", "reranker-unavailable"),
     "search_option": ("knowledge", "params-unsupported"),
     "speech": ("speech", "model-unavailable"),
@@ -169,7 +168,6 @@ class _Checks:
         self._tools = settings.tool_settings
         self.by_kind: dict[str, Callable[[str], tuple[str, str]]] = {
             "model": lambda name: ("model-unavailable", self._check_model(name)),
-            "memory": lambda name: ("memory-unknown", self._check_memory(name)),
             "key": lambda name: ("key-missing", self._check_key(name)),
         }
         found = find_integrations()
@@ -188,12 +186,6 @@ class _Checks:
         except SettingsError as error:
             return str(error)
         return ""
-
-    def _check_memory(self, name: str) -> str:
-        if name in self._settings.memories:
-            return ""
-        label = name[:200] if name.isprintable() else repr(name[:200])
-        return f"There is no memory {label!r}. Add [memories.{json.dumps(label, ensure_ascii=False)}] to the settings."
 
     def _check_key(self, service: str) -> str:
         if self._tools.key(service):

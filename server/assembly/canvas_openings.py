@@ -19,7 +19,6 @@ _LABELS = {
     "mcp_server": "the MCP server",
     "key": "the API key of",
     "dataset": "the dataset",
-    "memory": "the memory",
     "canvas": "the canvas",
     "package": "the package",
 }

@@ -84,8 +84,6 @@ async def open_services(
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
     from ragflow_lg.adapters.local_files import LocalFiles
     from ragflow_lg.adapters.system_services import RandomIds, SystemClock
-    from ragflow_lg.server.assembly.memories import open_memories
-    from ragflow_lg.server.assembly.search_models import SearchModels
     from ragflow_lg.services.services import Services
     from ragflow_lg.services.speech import Speech
 
@@ -102,7 +100,6 @@ async def open_services(
     http = GuardedHttpClient(settings.http_settings)
     workers = _open_workers(settings)
     files = LocalFiles(workers)
-    search = SearchModels(settings, workers)
     try:
         services = Services(
             models,
@@ -114,7 +111,6 @@ async def open_services(
             policies,
             prompts=settings.prompts,
             workers=workers,
-            memories=await stack.enter_async_context(open_memories(settings, search, models, clock, workers)),
             state_limits=settings.limits.state,
             secrets=settings.secrets,
             artifacts=_open_artifacts(settings),
@@ -124,7 +120,7 @@ async def open_services(
         yield recording.wrap(services) if recording is not None else services
     finally:
         await stack.aclose()
-        for service in (workers, search, models, http):
+        for service in (workers, models, http):
             await service.aclose()
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
 from ragflow_lg.server.assembly.open_services import tool_policies
 from ragflow_lg.server.assembly.tenant_settings import DEFAULT_TENANT, find_rights, restrict_settings
+from ragflow_lg.services.memories import Memories
 from ragflow_lg.services.services import SupportsTenants
 
 if TYPE_CHECKING:
@@ -58,9 +59,8 @@ class TenantResources:
     def _restrict(self, tenant: str) -> Services:
         rights = find_rights(self._settings, tenant, self._only_tenant)
         if rights is None:
-            return self._with_memories(tenant)
+            return self._share(tenant)
         from ragflow_lg.adapters.http.http_client import GuardedHttpClient
-        from ragflow_lg.server.assembly.memories import restrict_memories
 
         base, settings = self._services, self.settings(tenant)
         http = GuardedHttpClient(settings.http_settings)
@@ -69,12 +69,7 @@ class TenantResources:
         if isinstance(models, ConfiguredModels) and not self._model:
             models = models.restrict(settings.chat_settings())
         restricted = replace(
-            base,
-            models=models,
-            http=http,
-            tools=settings.tool_settings,
-            policies=tool_policies(settings, base.clock),
-            memories=restrict_memories(base.memories, settings, tenant, models, base.workers),
+            base, models=models, http=http, tools=settings.tool_settings, policies=tool_policies(settings, base.clock)
         )
         integrations = {
             protocol: service.for_tenant(settings, restricted) if isinstance(service, SupportsTenants) else service
@@ -82,12 +77,10 @@ class TenantResources:
         }
         return replace(restricted, integrations=integrations)
 
-    def _with_memories(self, tenant: str) -> Services:
+    def _share(self, tenant: str) -> Services:
         """Return all services, with the tenant's own part of the memories."""
-        from ragflow_lg.server.assembly.memories import restrict_memories
-
         base = self._services
-        if tenant == DEFAULT_TENANT:
+        memories = base.integrations.get(Memories)
+        if tenant == DEFAULT_TENANT or memories is None:
             return base
-        memories = restrict_memories(base.memories, self._settings, tenant, base.models, base.workers)
-        return base if memories is base.memories else replace(base, memories=memories)
+        return replace(base, integrations={**base.integrations, Memories: memories.of_tenant(tenant)})

@@ -66,7 +66,6 @@ _COMMANDS = {
         _SERVE, ".schedules:schedules", "Add, list and delete times at which the server starts turns."
     ),
     "models": Command(_DATA, ".models:models", "List and test models and providers."),
-    "memory": Command(_DATA, ".memory:memory", "Show, search, export and delete what canvases remember of users."),
     "doctor": Command(_SET_UP, ".doctor:doctor", "Check the store, models, MCP servers and what is installed.", False),
     "settings": Command(_SET_UP, ".settings_list:settings", "List all settings with their defaults.", False),
     "trust": Command(_SET_UP, ".init:trust", "Use the settings in a folder whenever it is the working folder.", False),

@@ -131,7 +131,6 @@ def _section(need: Need) -> str:
     key = json.dumps(name, ensure_ascii=False)
     api_key = f'api_key = {{ env = "{_variable(name)}_API_KEY" }}\n'
     texts = {
-        "memory": f"[memories.{key}]\n",
         "key": f"[tools.{key}]\n{api_key}",
         **{kind: each.section.format(key=key, variable=_variable(name)) for kind, each in need_kinds().items()},
     }

@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from ragflow_lg.base.errors import BusyError, QuotaError, RagflowLgError, RateError, RequestError, StreamError
 from ragflow_lg.base.extras import require
+from ragflow_lg.component.integration import find_integrations
 from ragflow_lg.server.agents.agent_versions import check_templates
 from ragflow_lg.server.http.edge import health_routes
 from ragflow_lg.server.http.edge.health_routes import Readiness
@@ -26,7 +27,6 @@ from ragflow_lg.server.http.edge.request_middleware import RequestLimits, Reques
 from ragflow_lg.server.http.native import (
     native_canvas_routes,
     native_inspection_routes,
-    native_memory_routes,
     native_run_routes,
     native_schedule_routes,
     native_session_routes,
@@ -111,7 +111,6 @@ _ROUTERS = (
     native_tenant_routes.key_router,
     native_schedule_routes.router,
     native_schedule_routes.pause_router,
-    native_memory_routes.router,
     health_routes.router,
 )
 
@@ -150,7 +149,8 @@ def make_app(app_state: AppState) -> FastAPI:
     app.state.operations = operations
     app.state.readiness = Readiness(app_state)
     app.state.turns = Turns(app_state, operations)
-    _add_routes(app, _ROUTERS)
+    integrations = find_integrations().integrations.values()
+    _add_routes(app, (*_ROUTERS, *(each.load(place) for each in integrations for place in each.routes)))
     check_templates(section.templates)
     if section.mcp:
         require("mcp", "The MCP server ([server] mcp, --mcp)")

@@ -19,7 +19,6 @@ from ragflow_lg.component.integration import find_integrations
 from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.server.settings.compat_choices import CompatChoices
 from ragflow_lg.server.settings.encryption_section import EncryptionKeySection, to_keys
-from ragflow_lg.server.settings.knowledge_sections import MemorySection
 from ragflow_lg.server.settings.limits_section import LimitsSection, PausesSection, TenantSection
 from ragflow_lg.server.settings.prompts_section import PromptsSection
 from ragflow_lg.server.settings.provider_variables import find_address, find_key
@@ -93,7 +92,6 @@ class CoreSettings(BaseSettings):
     models: dict[str, ModelSection] = Field(default_factory=dict[str, ModelSection])
     tools: dict[str, ToolSection] = Field(default_factory=dict[str, ToolSection])
     embeddings: dict[str, EmbeddingSection] = Field(default_factory=dict[str, EmbeddingSection])
-    memories: dict[str, MemorySection] = Field(default_factory=dict[str, MemorySection])
     rerankers: dict[str, RerankerSection] = Field(default_factory=dict[str, RerankerSection])
     http: HttpSection = HttpSection()
     crawler: CrawlerSection = CrawlerSection()

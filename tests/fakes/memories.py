@@ -26,6 +26,9 @@ class FakeMemories:
         """Return the memories of a conformance case."""
         return cls({m["id"]: [row["content"] for row in m.get("messages", ())] for m in kb.get("memories", ())})
 
+    def of_tenant(self, tenant: str) -> FakeMemories:
+        return self
+
     def for_agent(self, agent: str, realm: str = "") -> FakeMemories:
         self.realms.append(realm)
         return self

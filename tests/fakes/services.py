@@ -12,8 +12,10 @@ from ragflow_lg.base.ids import RunId
 from ragflow_lg.services.chat import ONE_CALL, AnswerEnd, ChatAnswer, ChatDelta, ChatRequest, ToolCall, Usage
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from ragflow_lg.services.knowledge import Knowledge
+from ragflow_lg.services.memories import Memories
 from ragflow_lg.services.services import FileContent, Services
 from ragflow_lg.services.tool_policies import ServerAnswer, ServerTool, ToolServers
+from tests.fakes.memories import FakeMemories
 
 
 class FixedClock:
@@ -217,6 +219,7 @@ def fake_services(**replacements: Any) -> Services:
         "ids": CountedIds(),
         **replacements,
     }
+    memories = parts.pop("memories", None) or FakeMemories()
     tool_servers = FakeServers(cast("dict[str, Any]", servers)) if isinstance(servers, dict) else servers
-    parts["integrations"] = {ToolServers: tool_servers, **parts.get("integrations", {})}
+    parts["integrations"] = {ToolServers: tool_servers, Memories: memories, **parts.get("integrations", {})}
     return Services(**parts)

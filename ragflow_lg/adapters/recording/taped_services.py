@@ -18,10 +18,9 @@ from msgspec.structs import replace
 from ragflow_lg.component.integration import recorded_protocols
 from ragflow_lg.services.chat import ChatModels
 from ragflow_lg.services.http import HttpClient
-from ragflow_lg.services.memories import Memories
 from ragflow_lg.services.services import Caller, Services
 
-_TAPED: Mapping[str, Any] = {"models": ChatModels, "http": HttpClient, "memories": Memories}
+_TAPED: Mapping[str, Any] = {"models": ChatModels, "http": HttpClient}
 """The services with an answer from outside, by their names in `Services`. Integrations name theirs."""
 
 

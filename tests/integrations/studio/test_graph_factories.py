@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from ragflow_lg import load_canvas
-from ragflow_lg.adapters.memories.memory_layout import memory_namespace
 from ragflow_lg.base.errors import InputRefusedError
+from ragflow_lg.integrations.memories.memory_layout import memory_namespace
 from ragflow_lg.integrations.studio import graph_factories as factories
 from ragflow_lg.integrations.studio.graph_factories import canvas_factory, open_memories
 from tests.fakes.canvas import canvas, node
 from tests.harness.studio import ROOT
-from tests.server.http.native.test_native_memory_routes import REMEMBERS, start, talk
+from tests.integrations.memories.test_memory_routes import REMEMBERS, start, talk
 
 
 async def test_a_file_is_read_again_when_it_has_changed(tmp_path: Path) -> None:

@@ -29,7 +29,6 @@ from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.sections import HttpSection
 from ragflow_lg.server.settings.server_section import ServerSection
 from ragflow_lg.services.databases import Databases
-from ragflow_lg.services.memories import NoMemories
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 
@@ -170,7 +169,7 @@ async def start_app(
         ids=RandomIds(),
         knowledge=knowledge,
         servers=servers,
-        memories=memories or NoMemories(),
+        memories=memories,
         integrations={Databases: make_databases(settings, NoWorkers())},
     )
     async with (

@@ -6,6 +6,7 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.integrations.memories.memory_settings import MemorySections
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.encryption_section import EncryptionKeySection, to_keys
 from ragflow_lg.server.settings.secret import Secret
@@ -18,7 +19,7 @@ def test_the_embedding_model_has_one_name_and_an_old_one(name: str, monkeypatch:
     monkeypatch.setenv(f"RAGFLOW_LG_KNOWLEDGE__{name.upper()}", "m@P")
     settings = Settings.model_validate({"memories": {"facts": {name: "m@Q"}}})
     assert settings.default_embedding == "m@P"
-    assert settings.memories["facts"].settings("facts").embedding_model == "m@Q"
+    assert settings.section(MemorySections)["facts"].settings("facts").embedding_model == "m@Q"
 
 
 def test_a_metrics_key_has_a_minimum_length() -> None:

@@ -6,11 +6,9 @@ from typing import Any
 import httpx
 
 from ragflow_lg.adapters.system_services import SystemClock
-from ragflow_lg.server.assembly.memories import open_memories
-from ragflow_lg.server.assembly.search_models import SearchModels
+from ragflow_lg.integrations.memories.open_memories import open_memories
 from ragflow_lg.server.settings import Settings
-from ragflow_lg.services.workers import NoWorkers
-from tests.fakes.services import OneModel, ScriptedModel
+from tests.fakes.services import fake_services
 from tests.server.http.app_server import AppServer, canvas, start_app
 from tests.server.http.native.native_client import native, problem
 
@@ -33,9 +31,8 @@ SECTIONS: dict[str, Any] = {
 @asynccontextmanager
 async def start(folder: Path, **more: Any) -> AsyncGenerator[tuple[AppServer, httpx.AsyncClient]]:
     settings = Settings(checkpoints=f"sqlite:///{folder}/memories.db", memories=SECTIONS)
-    search, models = SearchModels(settings), OneModel(ScriptedModel())
     async with (
-        open_memories(settings, search, models, SystemClock(), NoWorkers()) as memories,
+        open_memories(settings, fake_services(clock=SystemClock())) as memories,
         start_app(
             folder, memories=memories, sections={"memories": SECTIONS, **more.pop("sections", {})}, **more
         ) as server,
@@ -150,10 +147,11 @@ async def test_wrong_requests_are_refused(tmp_path: Path) -> None:
             assert (await client.request(method, path)).status_code == status, (method, path)
 
 
-async def test_without_memories_there_is_nothing(server: AppServer) -> None:
-    client = native(server)
-    assert (await client.get("/memories")).json() == {"memories": []}
-    user = {"user_id": "anna"}
-    assert (await client.get("/memories/entries", params=user)).json() == {"entries": [], "total": 0}
-    assert (await client.delete("/memories/entries", params=user)).json() == {"deleted": 0}
-    assert problem(await client.get("/memories/notes/users")) == (404, "not-found")
+async def test_without_memories_there_is_nothing(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        client = native(server)
+        assert (await client.get("/memories")).json() == {"memories": []}
+        user = {"user_id": "anna"}
+        assert (await client.get("/memories/entries", params=user)).json() == {"entries": [], "total": 0}
+        assert (await client.delete("/memories/entries", params=user)).json() == {"deleted": 0}
+        assert problem(await client.get("/memories/notes/users")) == (404, "not-found")

@@ -8,15 +8,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from ragflow_lg.adapters.knowledge.embedders import HashingEmbedder
-from ragflow_lg.adapters.memories.background_tasks import BackgroundTasks
-from ragflow_lg.adapters.memories.memory_settings import MemorySettings
-from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf
-from ragflow_lg.adapters.memories.stored_memories import StoredMemories
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.checkpoints import open_items
-from ragflow_lg.models.prompt_texts import PROMPTS
+from ragflow_lg.integrations.memories.background_tasks import BackgroundTasks
+from ragflow_lg.integrations.memories.memory_settings import MemorySettings
+from ragflow_lg.integrations.memories.memory_shelf import MemoryShelf
+from ragflow_lg.integrations.memories.stored_memories import StoredMemories
 from ragflow_lg.services.memories import Exchange, MemorySearch, Remembered
-from tests.fakes.services import MovingClock, OneModel, Reply, ScriptedModel
+from tests.fakes.services import MovingClock, OneModel, Reply, ScriptedModel, fake_services
 from tests.stores import fresh_prefix
 
 FACTS = json.dumps(
@@ -54,8 +53,7 @@ class World:
                 id_: MemoryShelf(replace(self.settings, id=id_), items, embed, self.vector_model, compares_words=True)
                 for id_ in ("m1", "m2")
             }
-            prompt = PROMPTS["memory_extraction"].text
-            yield StoredMemories(shelves, self.tasks, OneModel(self.model), self.clock, prompt)
+            yield StoredMemories(shelves, self.tasks, fake_services(models=OneModel(self.model), clock=self.clock))
             await self.tasks.aclose()
 
     async def remember(self, memories: StoredMemories, *exchanges: Exchange) -> None:

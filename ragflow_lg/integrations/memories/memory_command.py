@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -18,7 +17,7 @@ from ragflow_lg.server.cli.options import KeywordsWeight, Output, SettingsFile, 
 from ragflow_lg.server.cli.terminal import count_of, one_line, print_line, print_note, write_output
 
 if TYPE_CHECKING:
-    from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf
+    from ragflow_lg.integrations.memories.memory_shelf import MemoryShelf
     from ragflow_lg.services.memories import Remembered
 
 T = TypeVar("T")
@@ -173,16 +172,16 @@ def _get(shelves: Mapping[str, MemoryShelf], memory_id: str) -> MemoryShelf:
 
 
 def _run(settings: Path | None, work: Callable[[Mapping[str, MemoryShelf]], Awaitable[T]]) -> T:
-    from ragflow_lg.server.assembly.memories import open_shelves
-    from ragflow_lg.server.assembly.search_models import SearchModels
+    from ragflow_lg.integrations.memories.memory_settings import MemorySections
+    from ragflow_lg.integrations.memories.open_memories import open_shelves
     from ragflow_lg.server.settings import load_settings
 
     loaded = load_settings(settings)
-    if not loaded.memories:
+    if not loaded.section(MemorySections):
         raise SettingsError('The settings declare no memory. Add [memories."ID"].')
 
     async def run() -> T:
-        async with aclosing(SearchModels(loaded)) as search, open_shelves(loaded, search) as shelves:
+        async with open_shelves(loaded) as shelves:
             return await work(shelves)
 
     return asyncio.run(run())

@@ -1,12 +1,10 @@
 import pytest
 from langgraph.store.base import PutOp
 
-from ragflow_lg.adapters.memories import stored_memories
-from ragflow_lg.adapters.memories.memory_settings import MAX_ENTRIES
-from ragflow_lg.adapters.memories.stored_memories import SWEEP_S
-from ragflow_lg.services.workers import NoWorkers
-from tests.fakes.services import OneModel
-from tests.ragflow_lg.adapters.memories.memory_world import World, exchange, find
+from ragflow_lg.integrations.memories import stored_memories
+from ragflow_lg.integrations.memories.memory_settings import MAX_ENTRIES
+from ragflow_lg.integrations.memories.stored_memories import SWEEP_S
+from tests.integrations.memories.memory_world import World, exchange, find
 
 
 async def test_the_oldest_entries_are_forgotten_when_there_are_too_many(file_url: str) -> None:
@@ -49,7 +47,7 @@ async def test_what_is_too_old_is_forgotten_of_users_who_do_not_return(url: str)
 async def test_all_users_together_have_a_limit(url: str) -> None:
     world = World(url, types=("raw",), max_total_entries=3)
     async with world.opened() as memories:
-        others = memories.restrict("other", ["m1"], OneModel(world.model), NoWorkers())
+        others = memories.of_tenant("other")
         await others.remember(["m1"], exchange())
         for number in range(6):
             world.clock.move(SWEEP_S)

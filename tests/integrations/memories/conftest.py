@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.adapters.memories import background_tasks, memory_shelf
+from ragflow_lg.integrations.memories import background_tasks, memory_shelf
 
 
 @pytest.fixture

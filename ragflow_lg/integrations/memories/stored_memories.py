@@ -8,14 +8,15 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from langgraph.store.base import Item
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from ragflow_lg.adapters.memories.background_tasks import BackgroundTasks
-from ragflow_lg.adapters.memories.memory_layout import (
+from ragflow_lg.base.errors import CheckpointError, RagflowLgError, ServiceError
+from ragflow_lg.integrations.memories.background_tasks import BackgroundTasks
+from ragflow_lg.integrations.memories.memory_layout import (
     PendingExchange,
     check_user,
     created_at,
@@ -23,14 +24,17 @@ from ragflow_lg.adapters.memories.memory_layout import (
     exchange_value,
     pending_exchange,
 )
-from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf, Namespace
-from ragflow_lg.base.errors import CheckpointError, RagflowLgError, ServiceError
+from ragflow_lg.integrations.memories.memory_prompt import PROMPT
+from ragflow_lg.integrations.memories.memory_settings import MemorySections
+from ragflow_lg.integrations.memories.memory_shelf import MemoryShelf, Namespace
 from ragflow_lg.models.engine_prompts import fill_prompt
 from ragflow_lg.models.structured_answer import read_answer
-from ragflow_lg.services.chat import ChatModels, ChatRequest
+from ragflow_lg.services.chat import ChatRequest
 from ragflow_lg.services.memories import Exchange, MemoryResult, MemorySearch, MemoryType, Remembered
-from ragflow_lg.services.services import Clock
-from ragflow_lg.services.workers import NoWorkers, Workers
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.settings import Settings
+    from ragflow_lg.services.services import Services
 
 logger = logging.getLogger(__name__)
 
@@ -59,36 +63,35 @@ class StoredMemories:
         self,
         shelves: Mapping[str, MemoryShelf],
         tasks: BackgroundTasks,
-        models: ChatModels,
-        clock: Clock,
-        prompt: str,
-        *,
-        workers: Workers | None = None,
+        services: Services,
         tenant: str = "default",
+        agent: str = "",
+        realm: str = "",
     ) -> None:
-        """Initialize. ``prompt`` is the system prompt of extractions."""
+        """Initialize. ``services`` have the model, the prompt and the clock."""
         self.shelves = shelves
         self.tenant = tenant
         self._tasks = tasks
-        self._models = models
-        self._clock = clock
-        self._prompt = prompt
-        self._workers = workers or NoWorkers()
-        self._agent = ""
-        self._realm = ""
+        self._services = services
+        self._clock = services.clock
+        self._agent = agent
+        self._realm = realm
         self._uses: Counter[Namespace] = Counter()
         self._sweeps: dict[str, float] = {}
 
-    def restrict(self, tenant: str, ids: Sequence[str], models: ChatModels, workers: Workers) -> StoredMemories:
-        """Return the memories of a tenant: those with these ids, which it does not share with others."""
-        shelves = {id_: self.shelves[id_] for id_ in ids}
-        return StoredMemories(shelves, self._tasks, models, self._clock, self._prompt, workers=workers, tenant=tenant)
+    def for_tenant(self, settings: Settings, services: Services) -> StoredMemories:
+        """Return the memories of the settings of a tenant."""
+        shelves = {id_: self.shelves[id_] for id_ in settings.section(MemorySections)}
+        return StoredMemories(shelves, self._tasks, services, settings.tenant)
+
+    def of_tenant(self, tenant: str) -> StoredMemories:
+        """Return the part of the memories that a tenant has for itself."""
+        return StoredMemories(self.shelves, self._tasks, self._services, tenant)
 
     def for_agent(self, agent: str, realm: str = "") -> StoredMemories:
         """Return the memories for the runs of an agent, which only know the users of a realm."""
-        other = self.restrict(self.tenant, list(self.shelves), self._models, self._workers)
-        other._agent, other._realm, other._uses = agent, realm, self._uses
-        other._sweeps = self._sweeps
+        other = StoredMemories(self.shelves, self._tasks, self._services, self.tenant, agent, realm)
+        other._uses, other._sweeps = self._uses, self._sweeps
         return other
 
     async def remember(self, memories: Sequence[str], exchange: Exchange) -> Sequence[str]:
@@ -194,9 +197,12 @@ class StoredMemories:
         if not types:
             return {}
         exchange, time = pending.exchange, str(pending.value.get("valid_at") or self._clock.local_time())
-        model = self._models.model(shelf.settings.llm_id)
-        answer = await model.complete(extraction_request(self._prompt, exchange, types, time))
-        found = read_extraction(await self._workers.run(read_answer, answer.text), types, time)
+        model, prompt = (
+            self._services.models.model(shelf.settings.llm_id),
+            self._services.prompts.get("memory_extraction"),
+        )
+        answer = await model.complete(extraction_request(prompt or PROMPT.text, exchange, types, time))
+        found = read_extraction(await self._services.workers.run(read_answer, answer.text), types, time)
         now = self._clock.now()
         origin = {"user": exchange.user, "agent": exchange.agent, "source": exchange.key, "created_at": now}
         return {f"{exchange.key}-{number}": {**asdict(entry), **origin} for number, entry in enumerate(found, 1)}

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.redis_process import AOF, redis_process
-from tests.fakes.services import OneModel, Reply
+from tests.fakes.services import Reply
 from tests.harness.rows import each_row
-from tests.ragflow_lg.adapters.memories.memory_world import FACTS, World, contents, exchange, find
+from tests.integrations.memories.memory_world import FACTS, World, contents, exchange, find
 
 
 async def test_an_exchange_and_what_it_says_are_found(url: str) -> None:
@@ -38,7 +37,7 @@ async def test_two_users_never_see_each_others_memories(url: str) -> None:
     users = ["anna", "anna.b", "anna%2Eb", "ann", "", "a" * 300, "a" * 301, 'anna",', "anna*", "Anna"]
     world = World(url, types=("raw",))
     async with world.opened() as memories:
-        others = memories.restrict("other", ["m1"], OneModel(world.model), NoWorkers())
+        others = memories.of_tenant("other")
         visitors = memories.for_agent("agent1", "page agent1/")
         for number, user in enumerate(users):
             for owner, realm in ((memories, "first"), (others, "second"), (visitors, "third")):

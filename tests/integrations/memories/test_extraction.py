@@ -4,13 +4,12 @@ from typing import Any
 import pytest
 from langgraph.store.base import PutOp
 
-from ragflow_lg.adapters.memories import background_tasks
-from ragflow_lg.adapters.memories.background_tasks import BackgroundTasks
-from ragflow_lg.adapters.memories.stored_memories import ABANDONED_S, MAX_ATTEMPTS, MAX_PER_TYPE
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.services.workers import NoWorkers
-from tests.fakes.services import OneModel, Reply, ScriptedModel
-from tests.ragflow_lg.adapters.memories.memory_world import FACTS, World, contents, exchange, find
+from ragflow_lg.integrations.memories import background_tasks
+from ragflow_lg.integrations.memories.background_tasks import BackgroundTasks
+from ragflow_lg.integrations.memories.stored_memories import ABANDONED_S, MAX_ATTEMPTS, MAX_PER_TYPE
+from tests.fakes.services import Reply, ScriptedModel
+from tests.integrations.memories.memory_world import FACTS, World, contents, exchange, find
 
 
 async def test_an_exchange_is_stored_and_extracted_once(url: str) -> None:
@@ -186,7 +185,7 @@ async def test_one_of_two_processes_takes_up_an_extraction(url: str) -> None:
         await memories.remember(["m1"], exchange())
         await asyncio.sleep(0.05)
         world.clock.move(ABANDONED_S + 1)
-        others = [memories.restrict("default", ["m1"], OneModel(world.model), NoWorkers()) for _ in range(5)]
+        others = [memories.of_tenant("default") for _ in range(5)]
         for other in others:
             other._tasks = BackgroundTasks()  # pyright: ignore[reportPrivateUsage] - as in another process
         await asyncio.gather(*(find(other, "Anna") for other in others))

@@ -15,7 +15,11 @@ from langgraph.store.base import BaseStore, Item, PutOp, SearchItem
 from msgspec.structs import replace
 
 from ragflow_lg.adapters.knowledge.words import extract_question_words, split_words
-from ragflow_lg.adapters.memories.memory_layout import (
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.extras import require
+from ragflow_lg.base.lenient_values import as_map
+from ragflow_lg.base.values import to_json
+from ragflow_lg.integrations.memories.memory_layout import (
     FIELD,
     VECTOR,
     created_at,
@@ -24,11 +28,7 @@ from ragflow_lg.adapters.memories.memory_layout import (
     read_remembered,
     users_prefix,
 )
-from ragflow_lg.adapters.memories.memory_settings import MAX_ENTRIES, MemorySettings
-from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.base.extras import require
-from ragflow_lg.base.lenient_values import as_map
-from ragflow_lg.base.values import to_json
+from ragflow_lg.integrations.memories.memory_settings import MAX_ENTRIES, MemorySettings
 from ragflow_lg.services.memories import Remembered
 
 Namespace: TypeAlias = tuple[str, ...]

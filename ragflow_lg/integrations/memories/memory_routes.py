@@ -9,15 +9,15 @@ from msgspec.structs import asdict
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 
-from ragflow_lg.adapters.memories.memory_settings import MAX_ENTRIES
-from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf
-from ragflow_lg.adapters.memories.stored_memories import StoredMemories
 from ragflow_lg.base.errors import RequestError
+from ragflow_lg.integrations.memories.memory_settings import MAX_ENTRIES
+from ragflow_lg.integrations.memories.memory_shelf import MemoryShelf
+from ragflow_lg.integrations.memories.stored_memories import StoredMemories
 from ragflow_lg.server.http.native.native_responses import build_answer
 from ragflow_lg.server.http.native.native_routing import make_native_router
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
 from ragflow_lg.server.observability.logs import audit
-from ragflow_lg.services.memories import MemorySearch, MemoryType, Remembered
+from ragflow_lg.services.memories import Memories, MemorySearch, MemoryType, Remembered
 
 router = make_native_router("memories")
 
@@ -151,7 +151,7 @@ async def delete_entry(
 
 
 def _find_memories(request: Request, tenant: str) -> StoredMemories | None:
-    memories = get_app_state(request).services_of(tenant).memories
+    memories = get_app_state(request).services_of(tenant).integrations.get(Memories)
     return memories if isinstance(memories, StoredMemories) else None
 
 

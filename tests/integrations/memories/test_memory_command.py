@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.adapters.system_services import SystemClock
-from ragflow_lg.server.assembly.memories import open_memories
-from ragflow_lg.server.assembly.search_models import SearchModels
+from ragflow_lg.integrations.memories.open_memories import open_memories
 from ragflow_lg.server.settings import load_settings
 from ragflow_lg.services.memories import Exchange
-from ragflow_lg.services.workers import NoWorkers
-from tests.fakes.services import OneModel, ScriptedModel
+from tests.fakes.services import fake_services
 from tests.harness.rows import each_row
 from tests.server.cli.command import invoke
 
@@ -34,8 +32,7 @@ def _memories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # pyrig
 
     async def fill() -> None:
         settings = load_settings(path)
-        search, models = SearchModels(settings), OneModel(ScriptedModel())
-        async with open_memories(settings, search, models, SystemClock(), NoWorkers()) as memories:
+        async with open_memories(settings, fake_services(clock=SystemClock())) as memories:
             for memory, key, user, text in (
                 ("notes", "k1", "anna", "I drink tea"),
                 ("other", "k2", "anna", "I have a hat"),

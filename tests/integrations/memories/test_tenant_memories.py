@@ -3,11 +3,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from ragflow_lg.integrations.memories.memory_settings import MemorySection
 from ragflow_lg.server.assembly.open_services import open_services
 from ragflow_lg.server.assembly.tenant_resources import TenantResources
 from ragflow_lg.server.settings import Settings
-from ragflow_lg.server.settings.knowledge_sections import MemorySection
-from ragflow_lg.services.memories import Exchange, MemorySearch
+from ragflow_lg.services.memories import Exchange, Memories, MemorySearch
 
 TENANTS: dict[str, Any] = {"shop": {"keys": ["memories.no*"]}, "bank": {}}
 
@@ -29,14 +29,14 @@ async def opened(folder: Path, only_tenant: str = "", **sections: Any) -> AsyncG
 
 async def search(resources: TenantResources, tenant: str) -> Any:
     question = MemorySearch("tea", ("notes",), "anna", similarity_threshold=0.0)
-    return await resources.services(tenant).memories.search(question)
+    return await resources.services(tenant).of(Memories).search(question)
 
 
 async def test_each_tenant_has_its_own_part_of_the_memories_that_it_may_use(tmp_path: Path) -> None:
     async with opened(tmp_path, tenants=TENANTS) as resources:
         for tenant in ("default", "shop"):
             exchange = Exchange("k", "anna", f"tea of {tenant}", "")
-            missing = await resources.services(tenant).memories.remember(["notes", "other"], exchange)
+            missing = await resources.services(tenant).of(Memories).remember(["notes", "other"], exchange)
             assert missing == ([] if tenant == "default" else ["other"])
     async with opened(tmp_path, tenants=TENANTS) as resources:
         for tenant in ("default", "shop"):
@@ -48,7 +48,7 @@ async def test_each_tenant_has_its_own_part_of_the_memories_that_it_may_use(tmp_
 
 async def test_an_only_tenant_keeps_its_memories_when_others_arrive(tmp_path: Path) -> None:
     async with opened(tmp_path, "acme") as resources:
-        await resources.services("acme").memories.remember(["notes"], Exchange("k", "anna", "tea", ""))
+        await resources.services("acme").of(Memories).remember(["notes"], Exchange("k", "anna", "tea", ""))
     async with opened(tmp_path, tenants={"acme": {"keys": ["memories.*"]}}) as resources:
         assert len((await search(resources, "acme")).entries) == 1
         assert (await search(resources, "default")).entries == ()

@@ -1,4 +1,0 @@
-"""Memories in LangGraph's ``BaseStore``: storing exchanges, extracting what they say, searching and forgetting.
-
-May import `base`, `services`, `models` and `adapters.knowledge`.
-"""
