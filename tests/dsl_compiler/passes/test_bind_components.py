@@ -141,19 +141,20 @@ def test_consequences_of_invalid_params_are_not_reported(components: dict[str, A
     assert codes <= {"params-invalid", "component-unknown"}
 
 
+VALID: dict[str, dict[str, Any]] = {
+    "Categorize": {"category_description": {"a": {"to": ["a"]}}},
+    "Switch": {"conditions": [{"items": [{"cpn_id": "sys.query", "operator": "empty"}], "to": ["a"]}]},
+    "VariableAggregator": {"groups": [{"group_name": "g", "variables": ["sys.query"]}]},
+}
+
+
 @each_row("name", EDITOR_FIELDS)
 def test_fields_that_the_editor_of_ragflow_writes_are_not_reported(name: str) -> None:
     spec = CATALOG.get(name)
     assert spec is not None
     fields = spec.params.model_fields
     params: dict[str, Any] = {key: "sys.query" for key, field in fields.items() if field.is_required()}
-    params |= {"category_description": {"a": {"to": ["a"]}}} if name == "Categorize" else {}
-    params |= (
-        {"conditions": [{"items": [{"cpn_id": "sys.query", "operator": "empty"}], "to": ["a"]}]}
-        if name == "Switch"
-        else {}
-    )
-    params |= {"groups": [{"group_name": "g", "variables": ["sys.query"]}]} if name == "VariableAggregator" else {}
+    params |= VALID.get(name, {})
     params |= {key: "x" for key in EDITOR_FIELDS[name] if key not in fields}
     findings = check_canvas(canvas({"a": node(name, params)}), CATALOG)[1]
     assert not [

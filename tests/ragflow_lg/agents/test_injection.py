@@ -35,19 +35,15 @@ async def answer_of(reply: str, reader: dict[str, Any], last: str) -> str:
     return (await play_run(runner.start("s", {"query": "QUERY"})))[0]
 
 
-@each_row("script", ["[{a@content}]", "{% if true %}[{a@content}]{% endif %}", "[{{ a@content }}]"])
-async def test_a_transform_does_not_interpret_the_result(script: str) -> None:
-    reader = {"t": node("StringTransform", {"method": "merge", "script": script}, ["out"])}
-    assert f"[{HOSTILE}]" in await answer_of(HOSTILE, reader, "<{t@result}>")
+PLACES = ["<{a@content}>", "{% if true %}<{a@content}>{% endif %}", "<{{ a@content }}>"]
 
 
-@each_row(
-    "last",
-    ["<{a@content}>", "{% if true %}<{a@content}>{% endif %}", "{% for n in [1] %}<{{ a@content }}>{% endfor %}"],
-)
-async def test_a_message_does_not_interpret_the_result(last: str) -> None:
-    reader = {"v": node("VariableAssigner", {"variables": []}, ["out"])}
-    assert f"<{HOSTILE}>" in await answer_of(HOSTILE, reader, last)
+@each_row("script", [*PLACES, "{% for n in [1] %}<{{ a@content }}>{% endfor %}"])
+async def test_a_transform_and_a_message_do_not_interpret_the_result(script: str) -> None:
+    transform = {"t": node("StringTransform", {"method": "merge", "script": script}, ["out"])}
+    assert f"<{HOSTILE}>" in await answer_of(HOSTILE, transform, "{t@result}")
+    other = {"v": node("VariableAssigner", {"variables": []}, ["out"])}
+    assert f"<{HOSTILE}>" in await answer_of(HOSTILE, other, script)
 
 
 async def test_a_prompt_of_another_model_contains_the_unchanged_result() -> None:
