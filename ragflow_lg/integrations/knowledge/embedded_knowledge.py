@@ -8,9 +8,11 @@ import math
 import sqlite3
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from types import CoroutineType
+from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +45,8 @@ from ragflow_lg.services.knowledge import (
 )
 from ragflow_lg.services.references import Chunk
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Numbers: TypeAlias = NDArray[np.float64]
 
 RETRY_SIMILARITY = 0.17
@@ -80,6 +84,16 @@ class _Query(NamedTuple):
     documents: Sequence[int] | None
 
 
+def _in_thread(method: Callable[P, T]) -> Callable[P, CoroutineType[Any, Any, T]]:
+    """Return a coroutine function that calls a method in a thread, as reading the file blocks."""
+
+    @wraps(method)
+    async def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.to_thread(method, *args, **kwargs)
+
+    return run
+
+
 class EmbeddedKnowledge:
     """A `ragflow_lg.services.knowledge.Knowledge` over a SQLite file."""
 
@@ -89,28 +103,6 @@ class EmbeddedKnowledge:
         self._rerankers = rerankers
         self._vectors: OrderedDict[int, _Vectors] = OrderedDict()
         self._lock = threading.Lock()
-
-    async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
-        """Return datasets by name or else by id; unknown ones are omitted."""
-        return await asyncio.to_thread(self._datasets, names_or_ids)
-
-    async def list_datasets(self) -> Sequence[DatasetEntry]:
-        """Return all datasets; none if the file does not exist yet."""
-        return await asyncio.to_thread(self._list_datasets)
-
-    async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
-        """Return the metadata of all documents; each item in a list counts as a value."""
-        return await asyncio.to_thread(self._metadata, datasets)
-
-    async def list_documents(self, dataset: Dataset, start: int, count: int) -> tuple[Sequence[DocumentEntry], int]:
-        """Return some of a dataset's documents, sorted by name, and the number of all."""
-        return await asyncio.to_thread(self._list_documents, dataset, start, count)
-
-    async def list_chunks(
-        self, dataset: Dataset, document: str, start: int, count: int
-    ) -> tuple[Sequence[ListedChunk], int]:
-        """Return some of a document's chunks with their vectors, in order, and the number of all."""
-        return await asyncio.to_thread(self._list_chunks, dataset, document, start, count)
 
     async def search(self, search: DatasetSearch) -> SearchResult:
         """Search datasets.
@@ -130,37 +122,43 @@ class EmbeddedKnowledge:
                 )
         if not search.datasets:
             return SearchResult()
-        (model,) = await asyncio.to_thread(self._models, search.datasets)
+        (model,) = await self._models(search.datasets)
         embedder = self._embedders.embedder(model)
         vector = np.asarray(await embedder.embed_question(search.question), dtype=np.float32)
         weight = search.keywords_similarity_weight
         if embedder.is_stand_in:
             weight = max(weight, MIN_KEYWORDS_WEIGHT)
-        return await asyncio.to_thread(self._search, search, embedder.vector_model, vector, weight)
+        return await self._search(search, embedder.vector_model, vector, weight)
 
-    def _datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
+    @_in_thread
+    def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
+        """Return datasets by name or else by id; unknown ones are omitted."""
         if not self.file.exists:
             return {}
         with self.file.reading() as connection:
             records = {name: find_dataset(connection, name) for name in names_or_ids}
         return {name: Dataset(d.id, d.name, d.embedding_model) for name, d in records.items() if d is not None}
 
-    def _list_datasets(self) -> list[DatasetEntry]:
+    @_in_thread
+    def list_datasets(self) -> Sequence[DatasetEntry]:
+        """Return all datasets; none if the file does not exist yet."""
         if not self.file.exists:
             return []
         with self.file.reading() as connection:
             records = list_datasets(connection)
         return [DatasetEntry(Dataset(d.id, d.name, d.embedding_model), d.documents, d.chunks) for d in records]
 
-    def _list_documents(self, dataset: Dataset, start: int, count: int) -> tuple[Sequence[DocumentEntry], int]:
+    @_in_thread
+    def list_documents(self, dataset: Dataset, start: int, count: int) -> tuple[Sequence[DocumentEntry], int]:
+        """Return some of a dataset's documents, sorted by name, and the number of all."""
         with self.file.reading() as connection:
             (record,) = self._records(connection, [dataset])
             documents = list_documents(connection, record.number, start, count)
         return [DocumentEntry(d.id, d.name, d.chunks, d.metadata) for d in documents], record.documents
 
-    def _list_chunks(
-        self, dataset: Dataset, document: str, start: int, count: int
-    ) -> tuple[Sequence[ListedChunk], int]:
+    @_in_thread
+    def list_chunks(self, dataset: Dataset, document: str, start: int, count: int) -> tuple[Sequence[ListedChunk], int]:
+        """Return some of a document's chunks with their vectors, in order, and the number of all."""
         with self.file.reading() as connection:
             (record,) = self._records(connection, [dataset])
             where = "dataset = ? AND documents.id = ? ORDER BY chunks.number"
@@ -177,6 +175,7 @@ class EmbeddedKnowledge:
             records[record.id] = record
         return list(records.values())
 
+    @_in_thread
     def _models(self, datasets: Sequence[Dataset]) -> list[str]:
         with self.file.reading() as connection:
             models = {record.embedding_model: record.name for record in self._records(connection, datasets)}
@@ -185,7 +184,9 @@ class EmbeddedKnowledge:
             raise SettingsError(f"These datasets have different embedding models: {details}. Search them separately.")
         return list(models)
 
-    def _metadata(self, datasets: Sequence[Dataset]) -> Metadata:
+    @_in_thread
+    def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
+        """Return the metadata of all documents; each item in a list counts as a value."""
         metadata: dict[str, dict[str, list[str]]] = {}
         if not self.file.exists:
             return metadata
@@ -196,6 +197,7 @@ class EmbeddedKnowledge:
                     add_metadata(metadata, document.id, document.metadata)
         return metadata
 
+    @_in_thread
     def _search(self, search: DatasetSearch, model: str, vector: NDArray[np.float32], weight: float) -> SearchResult:
         with self.file.reading() as connection:
             records = self._records(connection, search.datasets)

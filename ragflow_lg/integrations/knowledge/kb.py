@@ -40,13 +40,7 @@ def _knowledge(settings: Path | None) -> SettingsKnowledge:
 
 
 def _get_dataset(file: KnowledgeFile, name_or_id: str) -> DatasetRecord:
-    from ragflow_lg.integrations.knowledge.knowledge_file import find_dataset
-
-    dataset = None
-    if file.exists:
-        with file.reading() as connection:
-            dataset = find_dataset(connection, name_or_id)
-    if dataset is None:
+    if (dataset := file.find_dataset(name_or_id)) is None:
         raise _no_dataset(name_or_id)
     return dataset
 

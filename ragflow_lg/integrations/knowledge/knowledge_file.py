@@ -113,6 +113,13 @@ class KnowledgeFile:
             return True
         return True
 
+    def find_dataset(self, name_or_id: str) -> DatasetRecord | None:
+        """Return a dataset, or None if there is none or no file."""
+        if not self.exists:
+            return None
+        with self.reading() as connection:
+            return find_dataset(connection, name_or_id)
+
     @contextmanager
     def reading(self) -> Generator[sqlite3.Connection]:
         """Open a read transaction.

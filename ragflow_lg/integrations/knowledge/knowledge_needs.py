@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ragflow_lg.adapters.knowledge.rerankers import find_reranker
 from ragflow_lg.base.errors import RagflowLgError, SettingsError
 from ragflow_lg.base.extras import require
-from ragflow_lg.integrations.knowledge.knowledge_file import KnowledgeFile, find_dataset
+from ragflow_lg.integrations.knowledge.knowledge_file import KnowledgeFile
 from ragflow_lg.integrations.knowledge.knowledge_settings import KnowledgeSection
 from ragflow_lg.integrations.knowledge.knowledge_sources import embedded_path
 from ragflow_lg.server.assembly.tenant_settings import describe_unshared_dataset, rights_in
@@ -31,11 +31,11 @@ def check_dataset(settings: Settings, name: str) -> str:
     try:
         if section.url.startswith(("ragflow+", "elasticsearch+")):
             return "" if rights is None or rights.keys else describe_unshared_dataset(settings.tenant, name)
-        dataset = _find_dataset(section, name)
+        dataset = KnowledgeFile(embedded_path(section.url)).find_dataset(name)
         require("knowledge", "A local dataset")  # first, so that a dataset can be created
     except RagflowLgError as error:
         return str(error)
-    if dataset is not None and may_use(dataset):
+    if dataset is not None and may_use((dataset.id, dataset.name)):
         return ""
     if rights is not None:
         return describe_unshared_dataset(settings.tenant, name)
@@ -45,16 +45,6 @@ def check_dataset(settings: Settings, name: str) -> str:
         f"The dataset {label!r} does not exist. Create it with `{create}` and `ragflow-lg kb add FOLDER --dataset "
         "NAME`, or set [knowledge] url to the RAGFlow server that has it."
     )
-
-
-def _find_dataset(section: KnowledgeSection, name: str) -> tuple[str, str] | None:
-    """Return the id and the name of a dataset of the embedded knowledge base, or None."""
-    file = KnowledgeFile(embedded_path(section.url))
-    if not file.exists:
-        return None
-    with file.reading() as connection:
-        found = find_dataset(connection, name)
-    return None if found is None else (found.id, found.name)
 
 
 def check_reranker(settings: Settings, rerank_id: str) -> str:
