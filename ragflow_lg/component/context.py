@@ -16,7 +16,7 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.lenient_values import as_items, as_map
 from ragflow_lg.base.thinking import AnswerPart, Mark
 from ragflow_lg.base.values import JsonValue, to_text
-from ragflow_lg.component.events import AnswerDiscarded, Delta, EngineEvent, MessagePiece
+from ragflow_lg.component.events import AnswerDiscarded, Delta, EngineEvent, EventSink, MessagePiece
 from ragflow_lg.component.node_values import MemorySteps, NodeSteps, NodeValues
 from ragflow_lg.component.plan import find_stored_secrets, make_redacted_view
 from ragflow_lg.component.spec import MessageAlternative
@@ -292,14 +292,9 @@ class RunContext(NodeValues, NodeSteps):
         return self.message.select(self._state)
 
     @property
-    def is_observed(self) -> bool:
-        """Whether `report` reaches somebody: not in Studio, in a library, or in a canvas inside another one."""
-        return self._turn.sink is not None
-
-    def report(self, event: EngineEvent) -> None:
-        """Report an event that no client waits for, without waiting."""
-        if self._turn.sink is not None:
-            self._turn.sink.put(event)
+    def sink(self) -> EventSink | None:
+        """Takes reports for which no client waits; None in Studio, in a library and in a canvas inside another one."""
+        return self._turn.sink
 
     async def emit(self, event: EngineEvent, *, even_if_cancelled: bool = False) -> None:
         """Emit an event, waiting while the reader is behind. The wait does not count towards the node's time limit.

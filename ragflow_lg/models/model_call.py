@@ -96,10 +96,12 @@ def report_call(ctx: RunContext, model: ChatModel, request: ChatRequest) -> Gene
         problem = str(error) or type(error).__name__
         raise
     finally:
-        if ctx.is_observed:
+        if ctx.sink is not None:
             details = _describe_call(ctx, model, request, report.answer, problem)
             times = (created_at, clock.monotonic() - began)
-            ctx.report(ModelCalled(ctx.owner, ctx.node.id, ctx.visit, ctx.place, *times, report.answer.usage, details))
+            ctx.sink.put(
+                ModelCalled(ctx.owner, ctx.node.id, ctx.visit, ctx.place, *times, report.answer.usage, details)
+            )
 
 
 def _describe_call(
