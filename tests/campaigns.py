@@ -17,10 +17,12 @@ PROGRAMS = {
     "crash": "crash tests/fixtures/crash examples",
     "deaths": "deaths",
     "elasticsearch": "elasticsearch_node .venv/bin/pytest -m elasticsearch tests/integrations/elasticsearch",
+    "failover": "failover",
     "fuzz-api": "api_fuzz",
     "langgraph-versions": "langgraph_versions",
     "noisy": "noisy",
     "templates": "templates tests/fixtures/canvas",
+    "workers": "workers",
 }
 """The modules of `tests.harness`, whose docstrings name their options, with the options of a call without any."""
 

@@ -1,9 +1,11 @@
 """Server processes that share a database and a Redis, as replicas do."""
 
 import asyncio
+import json
 import os
+import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -123,3 +125,29 @@ async def start_replica(
         await process.wait()
         raise
     return Replica(process, httpx.AsyncClient(base_url=f"{url}/api/v1", headers=headers, timeout=60), key)
+
+
+async def read_frames(
+    choose: Callable[[], Replica], body: Mapping[str, Any], limit_s: float
+) -> AsyncGenerator[tuple[dict[str, Any], int]]:
+    """Yield the frames of a turn, each with the number of its connection. Reconnect as often as necessary.
+
+    Raises:
+        TimeoutError: if the stream has no end after the limit.
+    """
+    last, id_, connection, until = "", "", 0, time.monotonic() + limit_s
+    while time.monotonic() < until:
+        headers = {"X-RAGFlow-Event-Ids": "true", **({"Last-Event-ID": last} if last else {})}
+        with suppress(httpx.TransportError):
+            async with choose().client.stream("POST", "/agents/chat/completions", json=body, headers=headers) as answer:
+                connection += 1
+                async for line in answer.aiter_lines():
+                    if line.startswith("id:"):
+                        id_ = line[3:]
+                    elif line == "data:[DONE]":
+                        return
+                    elif line.startswith("data:"):
+                        last = id_ or last
+                        yield json.loads(line[5:]), connection
+        await asyncio.sleep(0.05)
+    raise TimeoutError(f"{body['query']}: no end after {limit_s:g} s")

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from tests.fakes.mock_llm import MockLLM, reply
+from tests.harness.failover import disturb
 from tests.server.http.app_server import canvas as app_canvas
 from tests.server.replicas import TWO_MESSAGES, Replica, replicas, start_replica
 from tests.server.waiting import wait_while
@@ -42,6 +43,13 @@ async def read(replica: Replica, body: dict[str, Any], last: str, until: str) ->
 
 def text(frames: list[tuple[str, dict[str, Any]]]) -> str:
     return "".join(frame["data"]["content"] for _, frame in frames if frame["event"] == "message")
+
+
+@pytest.mark.usefixtures("redis_url")
+async def test_clients_of_every_canvas_receive_the_same_if_their_server_stops() -> None:
+    tally = await disturb(1, 0, lambda line: None, (signal.SIGKILL,))
+    assert tally.differences == []
+    assert tally.cut > 0
 
 
 async def test_clients_finish_elsewhere_with_the_same_answer_if_theirs_is_killed(

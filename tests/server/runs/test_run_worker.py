@@ -18,6 +18,7 @@ from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.streaming.run_queue import QueueState, open_queue
 from tests.fakes.mock_llm import MockLLM, reply
+from tests.harness.workers import disturb
 from tests.server.http.app_server import MODEL, canvas, frames
 from tests.server.queue_processes import end, start_worker
 from tests.server.replicas import TWO_MESSAGES, Replica, replicas
@@ -238,3 +239,10 @@ async def native_agent(server: Replica, authorization: str, dsl: dict[str, Any])
 def make_schedules_due(folder: Path) -> None:
     with sqlite3.connect(folder / "server.db") as raw:
         raw.execute("UPDATE schedules SET due_ms = 0")
+
+
+@pytest.mark.usefixtures("redis_url")
+async def test_streams_are_whole_while_workers_and_a_server_are_killed() -> None:
+    tally = await disturb(10, 0, 1.0, lambda line: None, workers=2)
+    assert (tally.problems, tally.turns) == ([], 10)
+    assert tally.kills
