@@ -8,7 +8,7 @@ import pytest
 from ragflow_lg.base.errors import CompileError
 from ragflow_lg.dsl_compiler import check_canvas, upgrade_source
 from tests.fakes.canvas import CATALOG, canvas, plan_of, switch, text
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 BEGIN: dict[str, Any] = {"id": "begin_", "name": "Begin", "downstream": ["switch_abc"], "params": {}}
 
@@ -58,22 +58,7 @@ def test_diagnostics_have_positions_in_dsl_v2() -> None:
     assert source.splitlines()[gone.line - 1].strip() == '"{Agent:B@c}"'
 
 
-@each_row(
-    ("components", "message"),
-    [
-        ({}, "no components"),
-        ({"a_b": 3}, "should be an object"),
-        ({"a_b": {"name": ""}}, "has no name"),
-        ({"a:b": {"name": "A"}}, "no colon"),
-        ({"a_b": {"name": "A", "id": "a_c"}}, "repeat the key"),
-        ({"a_b": {"name": "A", "downstream": ["c_"]}}, "'c_', which does not exist"),
-        ({"a_b": {"name": "A", "downstream": "c_"}}, "list of ids"),
-        ({"a_b": {"name": "A", "params": []}}, "\"params\" of 'a_b' should be an object"),
-        ({"a_b": {"name": "A", "obj": {}}}, "no 'obj' here, only: id, name"),
-        ({"a_b": {"name": "Loop"}}, "does not say which nodes stand in it"),
-        ({"begin": {"name": "Begin"}, "begin_": {"name": "Begin"}}, "the same id in DSL v1, 'begin'"),
-    ],
-)
+@each_row(("components", "message"), read_rows("dsl_v2_errors"))
 def test_what_is_wrong_is_reported(components: Any, message: str) -> None:
     with pytest.raises(CompileError, match=message):
         upgrade_source(flat(components), CATALOG)

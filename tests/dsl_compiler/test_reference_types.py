@@ -7,7 +7,7 @@ from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.reference_types import ReferenceTypes
 from tests.fakes.canvas import canvas, node
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 FORM = {"name": {"name": "Name", "type": "line"}, "age": {"name": "Age", "type": "integer"}}
 
@@ -48,23 +48,6 @@ def parse(text: str) -> Reference:
     return reference
 
 
-@each_row(
-    ("reference", "schema"),
-    [
-        ("llm@structured.rows", {"type": "array", "items": {"type": "string"}}),
-        ("llm@structured.rows.0", {"type": "string"}),
-        ("llm@structured.gone", None),
-        ("form@age", {"type": "integer"}),
-        ("form@age.part", None),
-        ("it@all", {"type": "array", "items": {"type": "string"}}),
-        ("item@item", {"type": "string"}),
-        ("loop@count", {"type": "number"}),
-        ("code@n", {"type": "array", "items": {"type": "number"}}),
-        ("code@n.0", {"type": "number"}),
-        ("env.list", {"type": "array"}),
-        ("env.changed", {}),
-        ("m@_ERROR", {"type": "string"}),
-    ],
-)
+@each_row(("reference", "schema"), read_rows("reference_types"))
 def test_the_schema_of_a_value(reference: str, schema: dict[str, Any] | None) -> None:
     assert types_of_values().find(parse(reference)) == schema

@@ -1,13 +1,21 @@
 """Tests of a table: one test for all rows, whose failure names each row that is wrong."""
 
 import inspect
+import json
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 _FAILURES = (Exception, pytest.fail.Exception)
 _NAME_CHARS = 300
+_FOLDER = Path(__file__).parents[1] / "fixtures" / "rows"
+
+
+def read_rows(name: str) -> Any:
+    """Return a table that is too long for its test: the file of this name in ``tests/fixtures/rows``."""
+    return json.loads((_FOLDER / f"{name}.json").read_bytes())
 
 
 def each_row(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

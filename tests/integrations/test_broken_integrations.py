@@ -17,6 +17,7 @@ from ragflow_lg.server.cli.command_line import _CORE  # pyright: ignore[reportPr
 from ragflow_lg.server.settings.settings import CoreSettings
 from tests.architecture.sources import ROOT
 from tests.fakes.canvas import canvas, node
+from tests.harness.rows import read_rows
 
 IMPORT = "from ragflow_lg.component.integration import Command, Integration, NeedKind, Service\n"
 MODULE = """
@@ -97,21 +98,7 @@ def test_the_names_of_the_core_are_written_down() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [
-        ("5", "int is not Integration"),
-        ("Integration(__name__, commands={'z': 'x'})", "$.commands[...]"),
-        ("Integration(__name__, sections={'zsec': '.nosuch:Z'})", "No module named 'zz.nosuch'"),
-        ("Integration(__name__, sections={'zsec': '.m:Needy'})", "word Field required"),
-        ("Integration(__name__, components={'exesql': '.m'})", "'sql' of the installed package 'ragflow-lg'"),
-        ("Integration(__name__, components={'Message': '.m'})", "component 'message' of the integration 'zz'"),
-        ("Integration(__name__, sections={'server': '.m:Good'})", "is taken by ragflow-lg"),
-        ("Integration(__name__, sections={'secrets': '.m:Good'})", "is taken by ragflow-lg"),
-        ("Integration(__name__, needs={'model': NeedKind('m', 'x', '.m:f')})", "need 'model'"),
-        ("Integration(__name__, commands={'lsp': Command('Run', '.m:f', 'Win.')})", "'language_server' of the"),
-    ],
-)
+@pytest.mark.parametrize(("code", "message"), read_rows("broken_entry_points"))
 def test_a_wrong_integration_is_refused_with_its_package(
     folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, message: str
 ) -> None:

@@ -10,7 +10,7 @@ from ragflow_lg.component.state import TurnRecord
 from ragflow_lg.dsl_compiler.langgraph_app.editing import _Turn, validate_edit  # pyright: ignore[reportPrivateUsage] - compared with the engine's
 from tests.dsl_compiler.langgraph_app.test_application import NAME, THREAD, application, forms
 from tests.fakes.canvas import canvas, node, switch, text
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 from tests.stores import memory_saver
 
 CHANNELS: dict[str, Any] = dict.fromkeys(("globals", "outputs", "history", "messages", "turn", "query", "branch:to:a"))
@@ -116,30 +116,7 @@ async def test_an_edit_replaces_lists_and_does_not_restart_a_finished_turn() -> 
     assert [entry[0] for entry in again["history"]] == ["user", "user", "assistant"]
 
 
-@each_row(
-    ("values", "problem"),
-    [
-        (3, "should be a map"),
-        ([3], "should be a map"),
-        ({"zz": 1}, "has no key 'zz'; its keys are globals, history, messages, outputs, turn"),
-        ({"query": "q"}, "has no key 'query'"),
-        ({"branch:to:a": None}, "has no key 'branch:to:a'"),
-        ({"outputs": 5}, "'outputs' is invalid: Expected `object`, got `int`"),
-        ({"outputs": None}, "'outputs'"),
-        ({"outputs": {"a": 5}}, "'outputs'"),
-        ({"outputs": {"__operations__": {"clear": 1}}}, "'__operations__' in 'outputs' is reserved"),
-        ({"outputs": {"__overwrite__": {}}}, "'__overwrite__' in 'outputs' is reserved"),
-        ({"globals": {"type": "__overwrite__", "value": 5}}, "is reserved"),
-        ({"globals": [1]}, "'globals'"),
-        ({"history": "x"}, "'history'"),
-        ({"history": [5]}, "'history'"),
-        ({"messages": [5]}, "'messages'"),
-        ({"turn": 5}, "'turn'"),
-        ({"turn": {"seed": None}}, r"Expected `int`, got `null` - at `\$.seed`"),
-        ({"turn": {"last": []}}, r"\$.last"),
-        ({"turn": {"answers": 5}}, r"\$.answers"),
-    ],
-)
+@each_row(("values", "problem"), read_rows("state_edits"))
 def test_an_edit_that_makes_a_state_unreadable_is_refused(values: Any, problem: str) -> None:
     with pytest.raises(InvalidUpdateError, match=problem):
         validate_edit(values, CHANNELS)

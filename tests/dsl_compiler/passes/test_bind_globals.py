@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.canvas import canvas, diagnostics_of, node, plan_of, text
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 
 def initial_globals(**document: Any) -> dict[str, Any]:
@@ -21,31 +21,7 @@ def test_system_globals_are_emptied_by_type() -> None:
     assert initial_globals(globals=OLD) == {**system, "sys.flag": False, "sys.map": {}}
 
 
-@each_row(
-    ("variable", "value"),
-    [
-        ({"type": "number", "value": 3}, 3),
-        ({"type": "number"}, 0),
-        ({"type": "boolean"}, False),
-        ({"type": "object"}, {}),
-        ({"type": "array<string>"}, []),
-        ({"type": "string"}, ""),
-        ({"type": "boolean", "value": "false"}, False),
-        ({"type": "Boolean", "value": "True"}, True),
-        ({"type": "boolean", "value": "yes"}, "yes"),
-        ({"type": "boolean", "value": ""}, ""),
-        ({"type": "number", "value": "7"}, 7),
-        ({"type": "number", "value": "-2.5"}, -2.5),
-        ({"type": "number", "value": "1.50"}, "1.50"),
-        ({"type": "number", "value": "about 5"}, "about 5"),
-        ({"type": "object", "value": '{"a":1}'}, {"a": 1}),
-        ({"type": "object", "value": "[]"}, "[]"),
-        ({"type": "array<string>", "value": "[]"}, []),
-        ({"type": "array<string>", "value": "a"}, "a"),
-        ({"type": "string", "value": "false"}, "false"),
-        ({"value": "false"}, "false"),
-    ],
-)
+@each_row(("variable", "value"), read_rows("variable_values"))
 def test_variables_seed_the_environment(variable: dict[str, Any], value: Any) -> None:
     assert initial_globals(variables={"x": {"name": "x", **variable}})["env.x"] == value
 

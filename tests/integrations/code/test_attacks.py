@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import CodeLimitError, ServiceError
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 from tests.integrations.code.sandboxes import MEBIBYTE, Run, probe
 
 pytestmark = pytest.mark.slow
@@ -230,22 +230,7 @@ def test_output_that_is_not_utf_8_is_replaced(run: Run) -> None:
     str(result.value).encode()  # lone surrogates are replaced
 
 
-@each_row(
-    ("language", "code", "problem"),
-    [
-        ("python", "x = 1", "The code must define a function main."),
-        ("python", "main = 5", "The code must define a function main."),
-        ("python", "def main(a): return a", "missing 1 required positional argument"),
-        ("python", "async def main(): return 1", "not a coroutine"),
-        ("python", "def main(): yield 1", "not a generator. Return a list instead."),
-        ("python", "def main(:", "SyntaxError"),
-        ("python", "def main(): return 1 / 0", 'File "main.py", line 1, in main\n    def main(): return 1 / 0'),
-        ("python", "import sys\ndef main(): sys.exit('stop')", "stop"),
-        ("javascript", "const x = 1;", "The code must define a function main, or export it."),
-        ("javascript", "function main( {", "SyntaxError"),
-        ("javascript", "async function main() { throw new Error('oh'); }", "Error: oh"),
-    ],
-)
+@each_row(("language", "code", "problem"), read_rows("code_errors"))
 def test_a_program_without_a_proper_main_fails(run: Run, language: str, code: str, problem: str) -> None:
     result = run(code, language)
     assert problem in result.stderr

@@ -14,7 +14,7 @@ from ragflow_lg.integrations.documents.markdown_document import (
     read_markdown,
 )
 from ragflow_lg.services.reports import Layout
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 from tests.integrations.documents.written import HOSTILE_TEXTS, write
 
 TAGS = {
@@ -25,24 +25,7 @@ TAGS = {
 }
 
 
-@each_row(
-    ("markdown", "text"),
-    [
-        ("# A *b*\n\nc `d`<br>e<BR />f", "A b\n\nc d\ne\nf\n"),
-        ("[a](https://b) https://c [https://d](https://d)", "a (https://b) https://c https://d\n"),
-        ("3. a\n   - [ ] b\n   - [x] c\n4. d", "3.  a\n    - ☐ b\n    - ☒ c\n4.  d\n"),
-        ("> a\n> > b", "  a\n\n    b\n"),
-        ("```\na\n```", "    a\n"),
-        ("a  \nb\nc", "a\nb c\n"),
-        ("东\n京\na", "东京 a\n"),
-        (
-            "| a | b |\n|---|--:|\n| 1 | `2\\|3` |\n| 4 | 5 | 6 |",
-            "  a       b\n  --- -----\n  1     2|3\n  4       5\n",
-        ),
-        ("![a](b) $x^2$", "[a] x^2\n"),
-        ("<b>a</b>\n\n<script>\n*x*\n</script>", "<b>a</b>\n\n<script>\n*x*\n</script>\n"),
-    ],
-)
+@each_row(("markdown", "text"), read_rows("documents_as_text"))
 def test_text_files(markdown: str, text: str) -> None:
     assert write(markdown, "txt").decode() == text
 

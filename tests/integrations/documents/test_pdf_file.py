@@ -17,7 +17,7 @@ from ragflow_lg.integrations.documents.languages import LANGUAGES, describe_miss
 from ragflow_lg.integrations.documents.markdown_document import DocumentWriter
 from ragflow_lg.integrations.documents.report_settings import ReportSettings
 from ragflow_lg.services.reports import Layout
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 from tests.integrations.documents.written import EMPTY, HOSTILE_TEXTS, PLAIN, write_with_warnings
 
 TEXT = """# Title
@@ -183,25 +183,7 @@ def test_typst_accepts_every_text(texts: list[str]) -> None:
     assert not [warning for warning in warnings if "Formulas" in warning]
 
 
-@each_row(
-    "text",
-    [
-        '#read("/etc/passwd")',
-        "$#panic()$",
-        '$\\text{") #panic()}$',
-        "@preview/a:1.0.0 <label>",
-        '#import "x.typ"',
-        "`#panic()` ``a ` #panic()``",
-        "```typst\n#panic()\n```",
-        '```x]#panic()"\n```` #panic()\n```',
-        '[a](https://b"]#panic())',
-        '![x"]#panic()](a.png)',
-        "] #panic()",
-        "- ] #panic()",
-        "| ] #panic() |\n|---|\n| [#panic()] |",
-        "\\#panic() \\\\#panic() /* */ //",
-    ],
-)
+@each_row("text", read_rows("typst_code"))
 def test_code_is_shown(text: str) -> None:
     reader, warnings = write(f"a\n\n{text}\n\nz")
     assert reader.pages[0].extract_text().split()[-1] == "z"

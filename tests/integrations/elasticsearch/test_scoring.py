@@ -32,7 +32,7 @@ from ragflow_lg.integrations.elasticsearch.tokenizers import Tokenizer, Vocabula
 from tests.conftest import FIXTURES
 from tests.fakes import query_strings
 from tests.fakes.recorded_tokenizer import RecordedTokenizer
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 PORTABLE = TermWeights(Tokenizer())
 RECORDED = TermWeights(RecordedTokenizer())
@@ -146,35 +146,10 @@ def test_names_and_synonyms_are_read(tmp_path: Path) -> None:
     assert read_dictionaries(tmp_path) == Dictionaries({"acme": "corp"}, {"bike": ["bicycle"], "car": ["auto"]})
 
 
-@each_row(
-    ("question", "text", "keywords", "min_match"),
-    [
-        (
-            "how does elasticsearch hybrid search ranking work today",
-            "(elasticsearch^0.1917 ) (hybrid^0.1656 ) (search^0.1656 ) (rank^0.1578 ) (work^0.1578 ) (today^0.1617 ) "
-            '"elasticsearch hybrid"^0.3834 "hybrid search"^0.3311 "search rank"^0.3311 "rank work"^0.3155 '
-            '"work today"^0.3233',
-            ("elasticsearch", "hybrid", "search", "rank", "work", "today"),
-            0.0,
-        ),
-        (
-            "hybrid search",
-            '((hybrid)^0.5 (search)^0.5 ("hybrid search"~2)^1.5)',
-            ("hybrid search", "hybrid", "search"),
-            0.3,
-        ),
-        (
-            "请问如何使用检索组件",
-            "((组件)^0.5137257566448833 (检索)^0.25225392837659566 (使用)^0.23402031497852116 "
-            '("使用 检索 组件"~2)^1.5)',
-            ("使用检索组件", "组件", "检索", "使用"),
-            0.3,
-        ),
-    ],
-)
-def test_queries_equal_those_of_ragflow(question: str, text: str, keywords: tuple[str, ...], min_match: float) -> None:
+@each_row(("question", "text", "keywords", "min_match"), read_rows("text_queries"))
+def test_queries_equal_those_of_ragflow(question: str, text: str, keywords: list[str], min_match: float) -> None:
     query = build_text_query(question, RECORDED)
-    assert (query.text, query.keywords, query.min_match) == (text, keywords, min_match)
+    assert (query.text, list(query.keywords), query.min_match) == (text, keywords, min_match)
     if question.isascii():
         assert build_text_query(question, PORTABLE) == query
 

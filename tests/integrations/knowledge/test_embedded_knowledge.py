@@ -10,7 +10,7 @@ from ragflow_lg.integrations.knowledge.embedded_knowledge import score_words
 from ragflow_lg.integrations.knowledge.knowledge_file import delete_document
 from ragflow_lg.services.knowledge import DatasetSearch, DocumentCount
 from tests.fakes.embedded import CountingEmbedder, fill, stored_knowledge
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 DOCUMENTS = {
     "leave.md": ["Everybody has 27 days of vacation.", "Sick days are no vacation."],
@@ -196,23 +196,7 @@ def test_a_chunk_with_all_words_has_a_score_near_1_and_unknown_words_lower_it(tm
     assert find_words(tmp_path, "cat zebra")[1] == pytest.approx(find_words(tmp_path, "cat")[1] / 2, abs=0.1)
 
 
-@each_row(
-    ("text", "words"),
-    [
-        ("The POLICIES of user_id, 2 buses", ["the", "policy", "of", "user_id", "2", "buse"]),
-        ("class bus is as", ["class", "bus", "is", "as"]),
-        ("年假", ["年假"]),
-        ("天", ["天"]),
-        ("iPhone手机壳", ["iphone", "手机", "机壳"]),
-        ("ＡＢＣ１２", ["abc12"]),
-        ("東京タワー", ["東京", "京タ", "タワ", "ワー"]),
-        ("서울시", ["서울", "울시"]),
-        ("Straße ÜBER", ["strasse", "über"]),
-        ("Привет, мир", ["привет", "мир"]),
-        ('" OR * NEAR( -', ["or", "near"]),
-        ("", []),
-    ],
-)
+@each_row(("text", "words"), read_rows("words_of_text"))
 def test_texts_of_every_script_are_split(text: str, words: list[str]) -> None:
     assert split_words(text) == words
 

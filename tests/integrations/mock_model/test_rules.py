@@ -7,7 +7,7 @@ import pytest
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.integrations.mock_model.rules import CallSpan, Rules, load_rules
 from ragflow_lg.integrations.mock_model.scripts import Script, parse_request
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 
 def write_rules(folder: Path, text: str, name: str = "rules.toml") -> Path:
@@ -22,32 +22,7 @@ def test_toml_and_json_are_equivalent(tmp_path: Path) -> None:
     assert toml == load_rules(write_rules(tmp_path, json.dumps(value), "rules.json")) == Rules.model_validate(value)
 
 
-@each_row(
-    ("text", "problem"),
-    [
-        ("rules = [\n}", "is not TOML: .*line 2, column"),
-        ("", "rules: missing; add it"),
-        ("rules = []", "rules: List should have at least 1 item"),
-        ("[[rules]]\nreplies = []", "rule 1: replies: List should have at least 1 item"),
-        ("[[rules]]\nname = 'x'", "rule 1: replies: missing; add it"),
-        ("[[rules]]\nreplies = [{}]\n[[rules]]\nreplies = [{}, { txt = '' }]", "rule 2, reply 2: txt: .*mean 'text'"),
-        ("[[rules]]\nwhen.use = 'x'\nreplies = [{}]", "rule 1: when.use: unknown setting. Did you mean 'user'"),
-        ("[[rules]]\nwhen.zz = 'x'\nreplies = [{}]", "rule 1: when.zz: .*Valid are model, system, user, last,"),
-        ("[[rules]]\nwhen.user.regex = '('\nreplies = [{}]", r"1: when.user.regex: '\(' is not a valid regular"),
-        ("[[rules]]\nwhen.user = {}\nreplies = [{}]", "rule 1: when.user: should have at least one of is, contains"),
-        ("[[rules]]\nwhen.call.form = 2\nreplies = [{}]", "rule 1: when.call.form: .*mean 'from'"),
-        ("[[rules]]\nwhen.last_role = 'robot'\nreplies = [{}]", "rule 1: when.last_role: Input should be 'system'"),
-        ("[[rules]]\nreplies = [{ status = 99 }]", "rule 1, reply 1: status: .*greater than or equal to 200"),
-        ("[[rules]]\nreplies = [{ status = 204 }]", "rule 1, reply 1: status 204 has no body"),
-        ("[[rules]]\nreplies = [{ status = 500, text = 'x' }]", "rule 1, reply 1: a reply with an error status"),
-        ("[[rules]]\nreplies = [{ text = 'x', json = 1 }]", "rule 1, reply 1: text and json are both set"),
-        ("[[rules]]\nreplies = [{ error = 'x' }]", "rule 1, reply 1: error is set without an error status"),
-        ("[[rules]]\nreplies = [{ calls = [{}] }]", "rule 1, reply 1, call 1: name: missing"),
-        ("[[rules]]\nreplies = [{ cut_text = [3, 2] }]", "rule 1, reply 1: cut_text: should be increasing positions"),
-        ("[[rules]]\nreplies = [{ delay_s = 1e9 }]", "rule 1, reply 1: delay_s: .*less than or equal to 3600"),
-        ("[[rules]]\nat_end = 'x'\nreplies = [{}]", "1: at_end: Input should be 'repeat', 'again', 'error' or 'next'"),
-    ],
-)
+@each_row(("text", "problem"), read_rows("rule_errors"))
 def test_errors_name_rule_and_field(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(SettingsError, match=problem):
         load_rules(write_rules(tmp_path, text))

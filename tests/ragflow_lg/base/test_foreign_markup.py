@@ -3,35 +3,10 @@ import time
 import pytest
 
 from ragflow_lg.base.foreign_markup import MAX_HTML_CHARS, MAX_XML_CHARS, html_to_text, parse_xml, read_html_records
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 
-@each_row(
-    ("page", "text"),
-    [
-        ("", ""),
-        ("just  text\n here", "just text here"),
-        ("<html><head><title>T</title><style>p{}</style></head><body><p>a</p></body></html>", "a"),
-        ("<h1>One <i>big</i></h1>x<h3>Three</h3><h2> </h2>y", "# One big\nx\n### Three\ny"),
-        ("<p>a <b>b</b><br>c&amp;&nbsp;d</p>e<div>f<div>g</div>h</div>", "a b\nc& d\ne\nf\ng\nh"),
-        ("<ul><li>one<li>two</ul><!-- no --><script>a='<p>no</p>';</script><noscript>no</noscript>x", "one\ntwo\nx"),
-        ("<svg><title>no</title></svg>yes<template><p>no</p></template>", "yes"),
-        (
-            'a<table class="k" onclick="x()"><tr><td colspan="2">1 &lt; <b>2</b><br>3</td><th>\n h</th></tr></table>b',
-            'a\n<table><tr><td colspan="2">1 &lt; 2 3</td><th> h</th></tr></table>\nb',
-        ),
-        (
-            "<table><tr><td><table><tr><td>in</td></tr></table></td></tr></table>after",
-            "<table><tr><td><table><tr><td>in</td></tr></table></td></tr></table>\nafter",
-        ),
-        ("<p>open <b>never <i>closed", "open never closed"),
-        ("grün 茶 \ud800", "grün 茶 ?"),
-        (
-            "<table><tr><td rowspan='\"><script>'>x",
-            '<table><tr><td rowspan="&quot;&gt;&lt;script&gt;">x</td></tr></table>',
-        ),
-    ],
-)
+@each_row(("page", "text"), read_rows("text_of_pages"))
 def test_pages_become_lines(page: str, text: str) -> None:
     assert html_to_text(page) == text
 

@@ -2,7 +2,7 @@ import time
 
 from ragflow_lg.base import thinking
 from ragflow_lg.base.thinking import AnswerPart, ThinkingSplitter, split_thoughts, strip_thinking
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 MARKS = {"<": AnswerPart("", "start"), ">": AnswerPart("", "end"), "/": AnswerPart("", "unopened")}
 
@@ -17,22 +17,7 @@ def split(*pieces: str) -> list[AnswerPart]:
     return [*(part for piece in pieces for part in splitter.feed(piece)), *splitter.finish()]
 
 
-@each_row(
-    ("pieces", "expected"),
-    [
-        (["<think>a b", " c</think>", "\n", "A"], ["<", "a b", " c", ">", "\n", "A"]),
-        (["<think>1</think>", "A", "<think>2</think>"], ["<", "1", ">", "A", "<", "2", ">"]),
-        (["<think>", "one ", "two"], ["<", "one ", "two"]),
-        (["<th", "ink>", "why", "</thi", "nk>", "because"], ["<", "why", ">", "because"]),
-        (["a <", "b"], ["a ", "<b"]),
-        (["a <thin"], ["a ", "<thin"]),
-        (["haha</th", "ink>", "\nYes"], ["haha", "/", "\nYes"]),
-        (["a</think>", "b</think>c"], ["a", "/", "b", "/", "c"]),
-        (["<think>a</think>b</think>c"], ["<", "a", ">", "b", "/", "c"]),
-        (["the `</think>"], ["the `", "/"]),
-        ([], []),
-    ],
-)
+@each_row(("pieces", "expected"), read_rows("streamed_thinking"))
 def test_pieces_are_split_at_the_tags(pieces: list[str], expected: list[str]) -> None:
     assert split(*pieces) == parts_of(*expected)
 
@@ -106,21 +91,7 @@ def test_a_reasoning_channel_is_all_thinking() -> None:
     assert parts == parts_of("<", "a", "b", ">", "c")
 
 
-@each_row(
-    ("answer", "expected"),
-    [
-        ("plain", "plain"),
-        ("<think>hmm</think>Because", "Because"),
-        ("<think>one</think>A. <think>two</think>B.", "A. B."),
-        ("hmm</think>Because", "Because"),
-        ("hmm</think>wait</think>Because", "Because"),
-        ("hmm</think>A. <think>two</think>B.", "A. B."),
-        ("<think>one</think>A. </think>B.", "B."),
-        ("</think>Because", "Because"),
-        ("<think>never closed", "<think>never closed"),
-        ("", ""),
-    ],
-)
+@each_row(("answer", "expected"), read_rows("hidden_thinking"))
 def test_thinking_is_stripped(answer: str, expected: str) -> None:
     assert strip_thinking(answer) == expected
 

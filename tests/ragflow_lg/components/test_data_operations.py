@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from ragflow_lg.components.data_operations import data_operations
 from tests.fakes.run import bind, run_component
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 
 async def operate(operation: str, *values: Any, **params: Any) -> Any:
@@ -62,22 +62,7 @@ async def test_combine_joins_several_values_into_a_list() -> None:
     assert values == [1]
 
 
-@each_row(
-    ("rules", "expected"),
-    [
-        ([], [0, 1, 2]),
-        ([{"key": "t", "operator": "=", "value": "ab"}], [0]),
-        ([{"key": "t", "value": "ab"}], [0]),
-        ([{"key": "t", "operator": "!=", "value": "ab"}], [1]),
-        ([{"key": "t", "operator": "contains", "value": "B"}], []),
-        ([{"key": "t", "operator": "start with", "value": "a"}], [0, 1]),
-        ([{"key": "t", "operator": "end with", "value": "c"}], [1]),
-        ([{"key": "b", "operator": "=", "value": "True"}], [0]),
-        ([{"key": "n", "operator": "empty"}], [1]),
-        ([{"key": "u", "value": "{env.text}"}], [2]),
-        ([{"key": "t", "operator": "start with", "value": "a"}, {"key": "n", "value": 1}], [0]),
-    ],
-)
+@each_row(("rules", "expected"), read_rows("filter_rules"))
 async def test_filter_values_tests_every_map(rules: list[dict[str, Any]], expected: list[int]) -> None:
     maps = [{"i": 0, "t": "ab", "b": True, "n": 1}, {"i": 1, "t": "ac", "n": None}, {"i": 2, "u": "T"}]
     assert [entry["i"] for entry in await operate("filter_values", maps, filter_values=rules)] == expected

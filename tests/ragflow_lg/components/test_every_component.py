@@ -20,7 +20,7 @@ from ragflow_lg.server.assembly.canvas_files import canvas_files
 from tests.architecture.sources import ROOT
 from tests.fakes.canvas import canvas, node
 from tests.fakes.run import bind
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 CATALOG = load_catalog()
 SPECS = list(CATALOG)
@@ -132,7 +132,7 @@ def test_hostile_params_are_rejected_or_valid(spec: AnySpec) -> None:
             ask_everything(spec, params)
 
 
-@each_row(("name", "params", "place"), json.loads((ROOT / "tests/fixtures/invalid_params.json").read_bytes()))
+@each_row(("name", "params", "place"), read_rows("invalid_params"))
 def test_invalid_params_are_refused_at_their_place(name: str, params: dict[str, Any], place: list[str | int]) -> None:
     spec = CATALOG.get(name)
     assert spec is not None

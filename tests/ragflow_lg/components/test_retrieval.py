@@ -14,7 +14,7 @@ from tests.fakes.memories import FakeMemories
 from tests.fakes.prompts import read_prompt
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 DS1 = {"dataset_ids": ["ds1"]}
 SEARCH = "search_my_dateset_0"
@@ -49,46 +49,14 @@ async def test_every_parameter_reaches_the_search() -> None:
     assert [row["chunk_id"] for row in result.outputs["json"]] == ["c-rice", "c-tea"]
 
 
-@each_row(
-    ("params", "value", "ids"),
-    [
-        ({"dataset_ids": ["ds1", "ds1", ""]}, None, ["ds1"]),
-        ({"dataset_ids": "News"}, None, ["ds2"]),
-        ({"kb_ids": ["ds2"]}, None, ["ds2"]),
-        ({"dataset_ids": [""], "kb_ids": ["ds2"]}, None, ["ds2"]),
-        ({"dataset_ids": ["ds1"], "kb_ids": ["ds2"]}, None, ["ds1"]),
-        ({"dataset_ids": ["{form@knowledge base}"]}, "Manuals", ["ds1"]),
-        ({"dataset_ids": ["form@knowledge base"]}, ["News", "ds1", "", None], ["ds2", "ds1"]),
-        ({"dataset_ids": ["ds1", "form@knowledge base"]}, "", ["ds1"]),
-        ({"dataset_ids": ["{env.set}"]}, None, ["ds2"]),
-        ({"dataset_ids": ["ds1", "gone"]}, None, ["ds1"]),
-    ],
-)
+@each_row(("params", "value", "ids"), read_rows("dataset_forms"))
 async def test_datasets_are_accepted_in_several_forms(params: dict[str, Any], value: Any, ids: list[str]) -> None:
     outputs = {"form": {"knowledge base": value}}
     _, knowledge, _ = await search(params, outputs=outputs, globals={"env.set": "ds2"})
     assert [dataset.id for dataset in knowledge.searches[0].datasets] == ids
 
 
-@each_row(
-    ("params", "value", "problem"),
-    [
-        ({"dataset_ids": ["form@set"]}, "Recipes", "Dataset(Recipes) does not exist."),
-        ({"dataset_ids": ["form@set"]}, {"a": 1}, 'Dataset({"a": 1}) does not exist.'),
-        ({"dataset_ids": ["form@set"]}, [], "No dataset is selected."),
-        ({"retrieval_from": "dataset"}, "", "No dataset is selected."),
-        ({"retrieval_from": "dataset", "kb_ids": [""], "memory_ids": ["m"]}, "", "No dataset is selected."),
-        ({"dataset_ids": ["gone"]}, "", "Dataset(gone) does not exist. Create it with `ragflow-lg kb create NAME --id"),
-        ({"kb_ids": ["a", "b c"]}, "", "Dataset(a), Dataset(b c) do not exist. Create them with `ragflow-lg kb create"),
-        ({"memory_ids": ["m"]}, "", 'is not declared in the settings, or not for this tenant. Add [memories."m"] to'),
-        (
-            {"memory_ids": ["m", "", "n"]},
-            "",
-            "are not declared in the settings, or not for this tenant. Add [memories.",
-        ),
-        ({"retrieval_from": "memory", "dataset_ids": ["ds1"]}, "", "No memory is selected. Name one in memory_ids"),
-    ],
-)
+@each_row(("params", "value", "problem"), read_rows("dataset_errors"))
 async def test_invalid_datasets_are_an_error(params: dict[str, Any], value: Any, problem: str) -> None:
     result, knowledge, _ = await search(params, outputs={"form": {"set": value}})
     assert problem in str(result.error)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ragflow_lg.dsl.code_contract import apply_contract, find_contract_fault, read_printed, text_of, type_of
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 
 @each_row(
@@ -57,26 +57,7 @@ def test_a_value_is_converted_to_the_declared_type(kind: str, value: Any, conver
     assert type(results["out"]) is type(converted)
 
 
-@each_row(
-    ("kind", "value", "error"),
-    [
-        ("Number", True, "a Boolean, but the output 'out' is declared as Number"),
-        ("Number", "seven", "a String, but the output 'out' is declared as Number"),
-        ("Number", "1e999", "a String, but the output 'out' is declared as Number"),
-        ("Boolean", 1, "a Number, but the output 'out' is declared as Boolean"),
-        ("Object", [], "an Array<Any>, but the output 'out' is declared as Object"),
-        ("String", {"a": 1, "b": 2}, "an Object with the keys 'a', 'b', but the output 'out' is declared as String"),
-        ("String", None, "nothing (null), but the output 'out' is declared as String"),
-        ("Array<Number>", [1, "a"], "a String in [1], but Number is declared for the entries of 'out'"),
-        (
-            "Array<Array<Number>>",
-            [[1], [1, "b"]],
-            "a String in [1][1], but Number is declared for the entries of 'out'",
-        ),
-        ("Array<Any>", "x", "a String, but the output 'out' is declared as Array<Any>"),
-        ("Number", {"out": []}, "an Array<Any> for 'out', but the output 'out' is declared as Number"),
-    ],
-)
+@each_row(("kind", "value", "error"), read_rows("code_results"))
 def test_a_value_of_another_type_is_reported(kind: str, value: Any, error: str) -> None:
     results = apply_contract(value, {"out": {"type": kind}})
     assert results["_ERROR"] == f"main returned {error}. Return such a value, or declare another type."

@@ -13,7 +13,7 @@ from ragflow_lg.dsl.forms import (
     response_schema,
     unwrap_submission,
 )
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 FORM: dict[str, Any] = {
     "size": {"name": "Size", "type": "integer"},
@@ -145,22 +145,7 @@ def test_every_answer_that_matches_is_accepted(answer: dict[str, Any]) -> None:
         assert form_problems(FORM, full) == {}
 
 
-@each_row(
-    ("field", "schema"),
-    [
-        ({"type": "line"}, {"type": "string"}),
-        ({"type": "paragraph", "value": "a"}, {"type": "string", "default": "a"}),
-        ({"type": "options", "options": ["a", {"value": "b"}, "a"]}, {"type": "string", "enum": ["a", "b"]}),
-        ({"type": "options"}, {"type": "string"}),
-        ({"type": "integer", "value": 3}, {"type": "integer", "default": 3}),
-        ({"type": "integer", "value": True}, {"type": "integer"}),
-        ({"type": "number", "value": "much"}, {"type": "number"}),
-        ({"type": "boolean", "value": False}, {"type": "boolean", "default": False}),
-        ({"type": "object"}, {"type": "object"}),
-        ({"type": "something new"}, {"type": "string"}),
-        ({}, {"type": "string"}),
-    ],
-)
+@each_row(("field", "schema"), read_rows("form_schemas"))
 def test_each_field_type_becomes_a_schema(field: dict[str, object], schema: dict[str, object]) -> None:
     form = response_schema({"f": {"name": "F", **field}})
     assert form["properties"]["f"] == {"title": "F", **schema}

@@ -17,7 +17,7 @@ from ragflow_lg.dsl.webhook_configuration import (
     read_configuration,
     webhook_findings,
 )
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 OPEN = {"auth_type": "none", "allow_anonymous": True}
 NO_SECURITY: tuple[Any, ...] = (None, {}, [], "none")
@@ -85,40 +85,7 @@ def test_authentication_is_parsed(settings: dict[str, Any], expected: object) ->
     assert security(**settings).auth == expected
 
 
-@each_row(
-    ("settings", "message"),
-    [
-        ({"allow_anonymous": False}, "allow_anonymous"),
-        ({"allow_anonymous": "no"}, "allow_anonymous"),
-        ({"auth_type": "magic"}, "auth_type"),
-        ({"auth_type": "token"}, "token.token_header"),
-        ({"auth_type": "token", "token": {"token_header": "X", "token_value": None}}, "token.token_value"),
-        ({"auth_type": "token", "token": {"token_header": "X", "token_value": " "}}, "token.token_value"),
-        ({"auth_type": "basic", "basic_auth": {"username": "u", "password": ""}}, "basic_auth.password"),
-        ({"auth_type": "jwt", "jwt": {"secret": ""}}, "jwt.secret"),
-        ({"auth_type": "jwt", "jwt": {"secret": "s", "algorithm": "none"}}, "jwt.algorithm"),
-        ({"auth_type": "jwt", "jwt": {"secret": "s", "required_claims": "role,sub"}}, "must not name sub"),
-        ({"auth_type": "hmac"}, "hmac.secret"),
-        ({"auth_type": "hmac", "hmac": {"secret": " "}}, "hmac.secret"),
-        ({"auth_type": "hmac", "hmac": {"secret": "s", "algorithm": "md5"}}, "hmac.algorithm"),
-        ({"auth_type": "hmac", "hmac": {"secret": "s", "signed": "x"}}, "must contain {body} once"),
-        ({"auth_type": "hmac", "hmac": {"secret": "s", "signed": "{timestamp}.{body}"}}, "if, and only if"),
-        ({"auth_type": "hmac", "hmac": {"secret": "s", "timestamp_header": "T", "signed": "{body}"}}, "if, and only"),
-        ({"auth_type": "hmac", "hmac": {"secret": "s", "window_s": 0}}, "hmac.window_s"),
-        ({"auth_type": "hmac", "hmac": {"secret": "s", "window_s": 2_592_001}}, "hmac.window_s"),
-        ({"ip_whitelist": ["nonsense"]}, "ip_whitelist"),
-        ({"ip_whitelist": [None]}, "ip_whitelist"),
-        ({"max_body_size": "10"}, "max_body_size"),
-        ({"max_body_size": "11mb"}, "max_body_size"),
-        ({"max_body_size": "0kb"}, "max_body_size"),
-        ({"max_body_size": "-1kb"}, "max_body_size"),
-        ({"rate_limit": {"limit": 0}}, "rate_limit.limit"),
-        ({"rate_limit": {"limit": True}}, "rate_limit.limit"),
-        ({"rate_limit": {"per": "year"}}, "rate_limit.per"),
-        ({"rate_limit": "x"}, "`security.rate_limit` must be an object, such as"),
-        ({"rate_limit": [5]}, "`security.rate_limit` must be an object, such as"),
-    ],
-)
+@each_row(("settings", "message"), read_rows("webhook_errors"))
 def test_invalid_settings_are_named(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(RequestError, match=message) as refused:
         security(**settings)

@@ -6,7 +6,7 @@ from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.runs.canvas_changes import Change, changed_channels, read_changes
 from tests.fakes.canvas import canvas, node, plan_of, text
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 FIELDS = {"name": {"name": "Name", "type": "line", "optional": True}}
 FORM = node("UserFillUp", {"inputs": FIELDS, "enable_tips": False}, ["say"])
@@ -34,23 +34,7 @@ def test_changes_of_the_entry_node_change_the_request() -> None:
     assert changed_channels({}, changes, is_root=True) == {**request, "globals": {"env.tone": "t"}}
 
 
-@each_row(
-    ("start", "name", "reason"),
-    [
-        ("say", "oops", "is not a variable"),
-        ("say", "env.tune", "no variable 'env.tune'. Did you mean env.tone"),
-        ("say", "sys.zzz", "no variable 'sys.zzz'. "),
-        ("say", "Nope:L@n", "The canvas has no node 'Nope:L'"),
-        ("say", "ask:2@name", "no node 'ask:2'. Did you mean ask:1"),
-        ("say", "ask:1@names", "no output 'names'. Did you mean name"),
-        ("say", "ask:1@size", "no output 'size'. Its outputs: name"),
-        ("say", "say@result", "'say' runs again and overwrites it"),
-        ("begin", "ask:1@name", "clears all outputs"),
-        ("begin", "sys.date", "computes it"),
-        ("begin", "sys.history", "computes it"),
-        ("begin", "sys.query.part", "Set the entire value"),
-    ],
-)
+@each_row(("start", "name", "reason"), read_rows("refused_changes"))
 def test_a_change_without_effect_is_rejected(start: str, name: str, reason: str) -> None:
     with pytest.raises(CheckpointError) as error:
         read(start, {name: 1})

@@ -1,7 +1,7 @@
 import time
 
 from ragflow_lg.runs.speaker import MAX_SENTENCE_CHARS, SentenceCutter, clean_spoken, split_spoken
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 
 def cut(*pieces: str) -> list[list[str]]:
@@ -22,21 +22,7 @@ def test_sentences_are_cut_while_they_arrive() -> None:
     assert cut("Run this:\n```python\nprint(1)\n```\nDone.\n") == [["Run this:", "Done."], []]
 
 
-@each_row(
-    ("text", "spoken"),
-    [
-        ("## A *bold* **move**", "A bold move"),
-        ("1. See [the page](https://a.b/c?d) or https://x.y/z now", "See the page or now"),
-        ("![A chart](/f/1.png) rises [ID:3] ##2$$.", "A chart rises."),
-        ("| a | b |", "a, b"),
-        ("|---|---|", ""),
-        ("---", ""),
-        ("> quoted `code` ~~old~~ 🎉", "quoted code old"),
-        ("2 < 3 and <b>x</b>\x00", "2 < 3 and x"),
-        ("snake_case stays", "snake_case stays"),
-        ("...", ""),
-    ],
-)
+@each_row(("text", "spoken"), read_rows("spoken_text"))
 def test_marks_are_not_spoken(text: str, spoken: str) -> None:
     assert clean_spoken(text) == spoken
 

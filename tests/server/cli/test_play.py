@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes.canvas import node
 from tests.fakes.regions import out
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 from tests.server.cli.command import Cli, end, one_line, save, start
 
 
@@ -41,22 +41,7 @@ def test_a_session_from_its_first_question_to_its_end(cli: Cli) -> None:
     assert cli("sessions").stdout == ""
 
 
-@each_row(
-    ("words", "reason"),
-    [
-        ("resume nobody --input a=1", "no session 'nobody'"),
-        ("continue nobody", "no session 'nobody'"),
-        ("sessions history nobody", "no session 'nobody'"),
-        ("sessions fork nobody", "no session 'nobody'"),
-        ("sessions cancel nobody", "no session 'nobody'"),
-        ("sessions rerun nobody --from x", "no session 'nobody'"),
-        ("sessions rerun nobody --from x --set oops", "'oops' should be NAME=VALUE."),
-        ("sessions fork nobody --at=", "leave it out to fork the newest checkpoint"),
-        ("run words.json q --session=", "A session needs a name"),
-        ("run words.json q --session s --checkpoint ftp://x", "Invalid session store URL"),
-        ("run none.json", "no such file"),
-    ],
-)
+@each_row(("words", "reason"), read_rows("cli_errors"))
 def test_a_command_that_cannot_run_prints_one_message_with_exit_code_2(cli: Cli, words: str, reason: str) -> None:
     Path("ragflow-lg.db").touch()
     refused = cli(*words.split())

@@ -9,7 +9,7 @@ from ragflow_lg.dsl.compatibility import BEHAVIOURS
 from ragflow_lg.server.cli.settings_list import as_markdown, find_settings
 from ragflow_lg.server.settings import load_settings
 from ragflow_lg.server.settings.trusted_folders import trust
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 from tests.server.settings.files import FULL, write
 
 
@@ -47,35 +47,7 @@ def test_the_environment_overrides_the_file(home: Path, monkeypatch: pytest.Monk
     assert settings.http_settings == HttpSettings(("a.example",), 5.0, 1000)
 
 
-@each_row(
-    ("text", "problem"),
-    [
-        ("defaultmodel = 'x'", "defaultmodel: unknown setting. Did you mean 'default_model'?"),
-        ("zzz = 1", "zzz: unknown setting. Valid are "),
-        ("[tenants.shop]\nmodel = ['geheim']", "tenants.shop.model: unknown setting. Did you mean 'models'?"),
-        ("[tenants.tools]\nzzz = 1", "tenants.tools.zzz: unknown setting. Valid are models, default_model, "),
-        ("[sql.connections.a]\ndb_typ = 'x'", "sql.connections.a.db_typ: unknown setting. Did you mean 'db_type'?"),
-        ("[server.users.anna]\npasswrd = 'geheim'", "server.users.anna.passwrd: unknown setting. Did you mean "),
-        ("[[encryption_keys]]\nidd = 'a'", "encryption_keys.0.idd: unknown setting. Did you mean 'id'?"),
-        ("[http]\ntimeout = 1", "http.timeout: unknown setting. Did you mean 'timeout_s'?"),
-        ("[providers.A]\napikey = 'geheim'", "providers.A.apikey: unknown setting. Did you mean 'api_key'?"),
-        ("[models.m]\nvision = true", "models.m.vision: unknown setting. Did you mean 'has_vision'?"),
-        ("[tools.tavily]\napikey = 'geheim'", "tools.tavily.apikey: unknown setting. Did you mean 'api_key'?"),
-        ("[tools.tavily]\napi_key = ['geheim']", "tools.tavily.api_key: "),
-        ("[tools.tavily]\nendpoint = 'geheim.example'", "tools.tavily.endpoint: "),
-        ("[tools]\ntavily = 'geheim'", "tools.tavily: "),
-        ("[http]\nconcurrency = 0", "http.concurrency: "),
-        ("[providers.A]\napi_key = ['geheim']", "providers.A.api_key: "),
-        ("http = 'geheim'", "http: "),
-        ("[mcp.a]\nurls = 'geheim'", "mcp.a.urls: unknown setting. Did you mean 'url'?"),
-        ("[mcp.a]", "mcp.a: set either url or command."),
-        ("[mcp.a]\nurl = 'http://geheim/'\ncommand = 'c'", "mcp.a: set either url or command."),
-        ("[mcp.a]\nurl = 'http://geheim/'\ntype = 'stdio'", "type stdio requires command"),
-        ("[mcp.a]\ncommand = 'c'\ntype = 'sse'", "sse and streamable-http require url"),
-        ("[mcp.a]\ncommand = 'c'\ntype = 'geheim'", "mcp.a.type: "),
-        ("a = 1\nb = = 'geheim'", "is not TOML: Invalid value (at line 2"),
-    ],
-)
+@each_row(("text", "problem"), read_rows("settings_errors"))
 def test_errors_in_files_are_reported_without_values(home: Path, text: str, problem: str) -> None:
     file = write(home / "s.toml", text)
     with pytest.raises(SettingsError) as caught:
@@ -167,22 +139,7 @@ def test_prompts_are_texts_or_files_next_to_the_settings(home: Path, monkeypatch
     assert load_settings(file).prompts["reflection"] == "Think twice."
 
 
-@each_row(
-    ("text", "problem"),
-    [
-        ('categorise = "x"', "categorise: there is no prompt with this name. Did you mean 'categorize'?"),
-        ('categorize = "Choose."', "categorize: the text must contain {categories}."),
-        ('reflection = ""', "reflection: the text is empty."),
-        ('reflection = { path = "x" }', 'prompts.reflection: should be a text or { file = "PATH" }.'),
-        ('reflection = { file = "missing.txt" }', "missing.txt cannot be read: No such file or directory."),
-        ('reflection = { file = "bytes.txt" }', "bytes.txt is not UTF-8 text."),
-        ('reflection = { file = "long.txt" }', "long.txt has more than 256 KiB."),
-        ('reflection = { file = "/dev/zero" }', "/dev/zero is not a file."),
-        ('reflection = { file = "." }', "cannot be read: Is a directory."),
-        ("reflection = 1", "prompts.reflection: "),
-        ('prompts = "x"', "prompts: "),
-    ],
-)
+@each_row(("text", "problem"), read_rows("prompt_errors"))
 def test_problems_are_reported_at_the_start(home: Path, text: str, problem: str) -> None:
     (home / "bytes.txt").write_bytes(b"\xff")
     (home / "long.txt").write_text("x" * 300_000)

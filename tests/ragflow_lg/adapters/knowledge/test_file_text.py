@@ -17,7 +17,7 @@ from ragflow_lg.base.spreadsheets import reading
 from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.images import GIF, JPEG, PNG, WEBP
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 
 def pdf(shown: bytes = b"(Hello from page) Tj") -> bytes:
@@ -189,26 +189,7 @@ def test_huge_cell_counts_are_rejected(rows: str, monkeypatch: pytest.MonkeyPatc
         read_file("a.docx", with_part(docx(), "word/document.xml", DOCUMENT))
 
 
-@each_row(
-    ("text", "metadata", "lines"),
-    [
-        (
-            "---\nyear: 2026\nprice: 1.5\nok: true\nn: 'A: b'\nday: 2026-11-29\n---\nText",
-            {"year": 2026, "price": 1.5, "ok": True, "n": "A: b", "day": "2026-11-29"},
-            7,
-        ),
-        ("---\ntags:\n  - a\n  - 2\n\n# note\nnone: null\n---\nText", {"tags": ["a", 2]}, 8),
-        ("---\r\na: 1\r\n---\r\nText", {"a": 1}, 3),
-        ("---\n---\nText", {}, 2),
-        ("---\na: 1\nno end\n\nText", {}, 0),
-        ("---\n{ strange\n---\n", {}, 0),
-        ("---\na: {b: c}\n---\n", {}, 0),
-        ("---\na: !!python/object:os.system x\n---\n", {}, 0),
-        ("---\na: &a [x, x]\nb: &b [*a, *a]\n---\n", {}, 0),
-        ("Text\n---\na: 1\n---\n", {}, 0),
-        ("", {}, 0),
-    ],
-)
+@each_row(("text", "metadata", "lines"), read_rows("front_matter"))
 def test_front_matter_is_no_text_but_counts_for_line_numbers(text: str, metadata: dict[str, Any], lines: int) -> None:
     file = read_file("a.md", text.encode())
     assert file.metadata == metadata

@@ -10,26 +10,10 @@ from jinja2.sandbox import SandboxedEnvironment
 from ragflow_lg.base.values import to_text
 from ragflow_lg.dsl.templates import sandbox as template_sandbox
 from ragflow_lg.dsl.templates.sandbox import format_value
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 
-@each_row(
-    ("source", "expected"),
-    [
-        ("{{ 'aab'.replace('a', 'x') }} {{ 'aab'.replace('a', 'x', 1) }}", "xxb xab"),
-        ("{{ ', '.join(['a', 1, none]) }}", "a, 1, "),
-        ("{{ '12'.isdigit() }} {{ 'a'.isdigit() }} {{ 'a-b'.partition('-') }}", 'true false ["a", "-", "b"]'),
-        ("{{ dict(a=1) }} {{ dict([('a', 2)], b=3) }} {{ dict({'a': 4}) }}", '{"a": 1} {"a": 2, "b": 3} {"a": 4}'),
-        ("{{ namespace({'a': 1}, b=2).a }}", "1"),
-        ("{{ '12' | int + '0x1f' | int(0, 16) + '4.5' | int + 'x' | int(1) }}", "48"),
-        ("{{ ['b', 'B', 'a'] | unique }} {{ ['b', 'B'] | unique(true) }}", '["b", "a"] ["b", "B"]'),
-        ("{{ [1, 1.0, true, '1', 1.5, none, '', [1], [1]] | unique }}", '[1, "1", 1.5, null, "", [1]]'),
-        ("{{ [{'a': 1, 'b': 2}, {'a': 1}] | unique(attribute='a') }}", '[{"a": 1, "b": 2}]'),
-        ("{{ {'a': 1}.items() }} {{ {'a': 1}.keys() }}", '[["a", 1]] ["a"]'),
-        ("{{ 7 // 2 }} {{ 7 - 2 }} {{ 7 / 2 }} {{ 7 % 2 }}", "3 5 3.5 1"),
-        ("{{ [2, 1] | map('string') | tojson }} {{ range(2) | tojson }}", '["2", "1"] [0, 1]'),
-    ],
-)
+@each_row(("source", "expected"), read_rows("template_functions"))
 def test_functions_filters_and_methods(source: str, expected: str) -> None:
     template_sandbox.check(template_sandbox.parse(source))
     assert template_sandbox.compile_template(template_sandbox.parse(source)).render() == expected

@@ -10,7 +10,7 @@ from ragflow_lg.base.values import MAX_TEXT_CHARS
 from ragflow_lg.dsl.templates.render import MAX_OUTPUT_CHARS, MAX_SOURCE_CHARS, find_syntax_error, has_jinja, render
 from ragflow_lg.dsl.variable_references import ReferenceScope, parse_template
 from ragflow_lg.services.workers import NoWorkers
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 
 async def rendered(source: str, scope: ReferenceScope | None = None, **values: Any) -> str:
@@ -32,44 +32,7 @@ def test_jinja_is_recognised_apart_from_references(source: str, expected: bool) 
 
 
 @pytest.mark.filterwarnings("ignore:invalid escape sequence")  # of Jinja, for a backslash before another letter
-@each_row(
-    ("source", "values", "expected"),
-    [
-        ("{% if {n@result} == 'a,b' %}yes{% endif %}", {"n_result": "a,b"}, "yes"),
-        ("{{ {n@result} | upper }}!{n@result}", {"n_result": "ab"}, "AB!ab"),
-        (
-            "{% for x in {n@result} %}{{ loop.index }}{{ x.k }};{% endfor %}",
-            {"n_result": [{"k": "a"}, {"k": 2}]},
-            "1a;22;",
-        ),
-        ("{% if n_result %}{{ n_result }}{% endif %} {n@result}", {"n_result": "x"}, "x x"),
-        ("{{ 1 }}{n@result}", {"n_result": {"ü": [True, None]}}, '1{"ü": [true, null]}'),
-        ("{{ none }}{{ missing }}{n@result}", {"n_result": None}, ""),
-        ("{% set total = {n@result} * 2 %}{{ total }}", {"n_result": 4}, "8"),
-        ("{{ 'a' ~ 1 ~ none ~ [2] }}", {}, "a1[2]"),
-        ("{{ 2 ** 10 }} {{ 7 % 4 }} {{ 2.5 | round }} {{ [1] + [2] }}", {}, "1024 3 2.0 [1, 2]"),
-        ("{{ [3, 1] | sort | join('-') }} {{ 'aXa' | replace('X', '.') }}", {}, "1-3 a.a"),
-        ("{{ [{'a': 1}, {'a': 2}] | sum('a') }} {{ [{'a': 1}, {'a': 2}] | join('+', 'a') }}", {}, "3 1+2"),
-        ("{{ range(3) }} {{ [1] | map('string') }} {{ {'a': 1}.items() }}", {}, '[0, 1, 2] ["1"] [["a", 1]]'),
-        ("{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m(1) }}{{ 'abc'[1:] }}", {}, "<1>bc"),
-        (
-            "{% set ns = namespace(n=0) %}{% for i in range(4) %}{% set ns.n = ns.n + i %}{% endfor %}{{ ns.n }}",
-            {},
-            "6",
-        ),
-        ("{% for a, b in [(1, 2)] %}{{ a < b }}{% endfor %}", {}, "true"),
-        ("{# {n@result} #}{{ 1 }}", {"n_result": "x"}, "1"),
-        ('{{ "Dear {n@result}" }}', {"n_result": "x"}, "Dear x"),
-        ("{% set g = 'Hi {n@result}, {n@result}!' %}{{ g | upper }}", {"n_result": "x"}, "HI X, X!"),
-        ("{% if '{n@result}' == '[1]' %}yes{% endif %}", {"n_result": [1]}, "yes"),
-        ("{{ '\\{n@result}\\\\{n@result}' }}", {"n_result": "x"}, "\\x\\x"),
-        ("{% raw %}{{ 1 }} {n@result}{% endraw %} {{ 2 }}", {"n_result": "{{ 3 }}"}, "{{ 1 }} {{ 3 }} 2"),
-        ("{% raw -%}  {n@result} {%- endraw %}{{ 2 }}", {"n_result": "x"}, "x2"),
-        ("{{ 1 }}{{{n@result}}", {"n_result": "x"}, "1{x"),
-        ("key0_0_ {{ 1 }} {n@result} key0_1_\n\n", {"n_result": "x"}, "key0_0_ 1 x key0_1_\n"),
-        ("{{ {n@result}.replace('a', 'b') }}", {"n_result": "aa"}, "bb"),
-    ],
-)
+@each_row(("source", "values", "expected"), read_rows("templates"))
 async def test_values_keep_their_type_in_a_template(source: str, values: dict[str, Any], expected: str) -> None:
     assert await rendered(source, **values) == expected
 

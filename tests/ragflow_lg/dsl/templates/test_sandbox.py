@@ -10,7 +10,7 @@ from ragflow_lg.base.errors import ComponentError, WorkLimitError
 from ragflow_lg.dsl.templates import sandbox as template_sandbox
 from ragflow_lg.dsl.templates.render import render, render_jinja
 from ragflow_lg.dsl.variable_references import parse_template
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -55,21 +55,7 @@ def test_supported_features_work(source: str, expected: str) -> None:
     assert render_sandboxed(macro + source) == expected
 
 
-@each_row(
-    "source",
-    [
-        "{% for i in range(10 ** 9) %}{{ 1 / 0 }}{% endfor %}",
-        "{{ 9 ** 9 ** 9 }}",
-        "{{ 'x' * 10 ** 11 }}",
-        "{{ 'x' | center(99999999999) }}",
-        "{% filter center(99999999999) %}a{% endfilter %}",
-        "{{ ('x' * 10 ** 11) | upper }}{{ [9 ** 9 ** 9] }}{{ 'a' ~ 9 ** 9 ** 9 }}",
-        "{% set a = 9 ** 9 ** 9 %}{% if 9 ** 9 ** 9 %}{% include 'a' * 10 ** 11 %}{% endif %}",
-        "{% macro m(a=9 ** 9 ** 9) %}{% endmacro %}{{ 'a'[9 ** 9 ** 9:] }}{{ 1 is divisibleby(9 ** 9 ** 9) }}",
-        "{% macro m() %}{% endmacro %}{{ m() }}{% for a in [] recursive %}{{ loop(a) }}{% endfor %}",
-        "{{ dict(a=1) }}{{ 'a'.replace('a', 'b') }}{{ x.items() }}",
-    ],
-)
+@each_row("source", read_rows("template_sandbox"))
 def test_checking_runs_nothing_and_computes_no_constants(source: str) -> None:
     template_sandbox.check(template_sandbox.parse(source))  # most would need the memory or the time of years
 

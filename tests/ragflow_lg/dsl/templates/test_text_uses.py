@@ -1,24 +1,9 @@
 from ragflow_lg.dsl.templates.text_uses import find_text_uses
 from ragflow_lg.dsl.variable_references import parse_template
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 
-@each_row(
-    ("template", "description"),
-    [
-        ('{% if {env.n} == "5" %}x{% endif %}', "is compared with text"),
-        ('{% if "5" != {env.n} %}x{% endif %}', "is compared with text"),
-        ('{% if "app" in {env.n} %}x{% endif %}', "is compared with text"),
-        ('{% if {env.n} in ["a", "b"] %}x{% endif %}', "is compared with text"),
-        ('{{ "n=" + {env.n} }}', "is added to text"),
-        ('{{ {env.n}.split(",") }}', "has its method split() called"),
-        ("{{ {env.n} | length }}", "has its length measured"),
-        ("{{ {env.n} | tojson }}", "is written as JSON"),
-        ("{% if {env.n} %}x{% endif %}", "is tested"),
-        ("{{ 1 if not {env.n} else 2 }}", "is tested"),
-        ('{{ {env.n} or "none" }}', "is tested"),
-    ],
-)
+@each_row(("template", "description"), read_rows("text_uses"))
 def test_a_use_as_text_is_found(template: str, description: str) -> None:
     found = {(use.reference.text, use.description): use.is_test for use in find_text_uses(parse_template(template))}
     assert found["env.n", description] is (description == "is tested")

@@ -8,7 +8,7 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.dsl.webhook_configuration import WebhookConfiguration, read_configuration
 from ragflow_lg.server.http.webhooks.webhook_request import MAX_UNDECLARED, read_payload, select_declared_fields
 from ragflow_lg.services.workers import NoWorkers
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 ANY = {"properties": {"a": {"type": "string"}}}
 
@@ -90,30 +90,7 @@ def test_only_declared_fields_are_selected_and_missing_ones_are_empty() -> None:
     assert select_declared_fields("body", {"a": 1}, {"body": [], "query": None}) == {}
 
 
-@each_row(
-    ("kind", "value", "expected"),
-    [
-        ("string", "3", "3"),
-        ("number", "3", 3),
-        ("number", " -2.5 ", -2.5),
-        ("number", 4, 4),
-        ("boolean", "TRUE", True),
-        ("boolean", "1", True),
-        ("boolean", "0", False),
-        ("boolean", False, False),
-        ("object", '{"a": 1}', {"a": 1}),
-        ("object", {}, {}),
-        ("colour", "red", "red"),
-        ("array<colour>", ["red", 1], ["red", 1]),
-        ("file", ["a", "b"], ["a", "b"]),
-        ("null", "null", None),
-        ("null", None, None),
-        ("array", '[1, "a"]', [1, "a"]),
-        ("array<string>", ["a"], ["a"]),
-        ("Array<number>", '["1", 2]', [1, 2]),
-        ("array<object>", [{"a": 1}, "{}"], [{"a": 1}, {}]),
-    ],
-)
+@each_row(("kind", "value", "expected"), read_rows("webhook_values"))
 def test_values_are_converted_to_their_declared_type(kind: str, value: Any, expected: Any) -> None:
     converted = convert(kind, value)
     assert converted == expected
