@@ -24,6 +24,7 @@ from ragflow_lg.runs.runner import Runner
 from tests.fakes.canvas import CATALOG, canvas, node
 from tests.fakes.http_server import HttpServer, Received, Route
 from tests.fakes.services import fake_services
+from tests.harness.rows import read_rows
 from tests.harness.shown_text import find_shown_problems
 from tests.stores import store_opener
 
@@ -31,44 +32,7 @@ HOST = "echo.test"
 NAMES = ("the_operation@", "env.first", "env.second", "the_request@")
 """What no request may contain."""
 
-TEXTS = st.one_of(
-    st.sampled_from(
-        [
-            *(
-                "",
-                " ",
-                "{",
-                "}}",
-                "{{ x }}",
-                "{% if %}",
-                "{other@text}",
-                "{env.none}",
-                "a@b",
-                '"',
-                "\\1\\s",
-                "%s%",
-                "%41",
-            ),
-            *(
-                "[1",
-                '{"k": 1}',
-                "null",
-                "true",
-                "1e999",
-                "-0",
-                "007",
-                "٣",
-                "NaN",
-                "a,b",
-                "a&b=c#d?e+f;g",
-                "../x",
-                "<b>&",
-            ),
-            *("\u2028", "😀e\u0301", "שלום", "a\r\nb\x00", "True", "None"),
-        ]
-    ),
-    st.text(st.characters(codec="utf-8"), max_size=8),
-)
+TEXTS = st.one_of(st.sampled_from(read_rows("odd_texts")), st.text(st.characters(codec="utf-8"), max_size=8))
 SCALARS = st.one_of(
     TEXTS, st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.none()
 )

@@ -10,7 +10,7 @@ from ragflow_lg.integrations.elasticsearch.term_weights import TermWeights
 from ragflow_lg.integrations.elasticsearch.tokenizers import Tokenizer
 from ragflow_lg.services.knowledge import DatasetSearch, SearchResult
 from tests.fakes.knowledge_models import WordEmbedder, WordEmbedders
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 from tests.harness.sample_chunks import chunks_of_tenant
 
 
@@ -116,23 +116,7 @@ async def test_parents_replace_their_chunks(knowledge: ElasticsearchKnowledge) -
     assert answer.total == 2
 
 
-HOSTILE = [
-    'title_tks:* OR kb_id:"kb-other" what else can there be',
-    "bicycle) OR (kb_id:kb-other AND available_int:0) AND (x",
-    'a "b" c \\" d ~2 ^9 e && f || !g +h -i {j TO k} [l TO m] <n> =o /p.*/ q? r*',
-    "'; DROP INDEX; -- AND OR NOT TO bicycle room now",
-    "_exists_:kb_id _exists_:kb_id _exists_:kb_id _exists_:kb_id",
-    "\\",
-    '"',
-    "велосипед где находится комната для дома",
-    "自行车\u0000房 🚲 ｂｉｃｙｃｌｅ　ｒｏｏｍ",
-    "שלום עולם مرحبا بالعالم नमस्ते दुनिया",
-    "\ud800 lone",
-    "bicycle " * 5_000,
-    "自行车" * 5_000,
-    "x" * 100_000,
-    "* " * 500,
-]
+HOSTILE = [*read_rows("hostile_questions"), "bicycle " * 5_000, "自行车" * 5_000, "x" * 100_000, "* " * 500]
 
 
 @each_row("question", HOSTILE)

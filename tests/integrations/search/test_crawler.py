@@ -8,7 +8,7 @@ from ragflow_lg.integrations.search.crawler import convert_page
 from ragflow_lg.services.tool_policies import CrawlerRules
 from tests.fakes.tool_stubs import web_site
 from tests.fakes.tool_stubs.stub import Answer, Call, ServiceStub
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 from tests.integrations.search.cases import run_tool
 
 
@@ -37,19 +37,8 @@ async def test_a_page_as_html() -> None:
 @each_row(
     ("page", "text"),
     [
-        ("<p>a<p>b", "a\n\nb"),
-        ('<a href="/x y">t</a>', "[t](http://h/x%20y)"),
-        ('<a href="javascript:1">t</a><a href="data:,x">u</a>', "tu"),
-        ('<a href="http://[">t</a>', "t"),
-        ('a<a href="/x"></a>b', "ab"),
-        ("<h3>a <i>b</i></h3>c", "### a *b*\n\nc"),
-        ("<ul><li>a<li>b<ol><li>c</ol></ul>", "- a\n- b\n  1. c"),
-        ("<table><tr><td>a<p>b</p></td><td>c</td></tr></table>", "| a b | c |\n| --- | --- |"),
-        ("<pre>a\n  b\n</pre>", "```\na\n  b\n```"),
-        ('<img alt="x" src="y.png">', "![x](http://h/y.png)"),
+        *read_rows("pages_as_markdown"),
         ("<title>a</title><style>b</style><noscript>c</noscript><!-- d --><script>e</script>" + "f" * 40, "f" * 40),
-        ("a &lt;b&gt; &amp; c_d * e", "a <b> & c_d * e"),
-        ("</ul></pre></blockquote></main></a></td>x \ud800", "x ?"),
     ],
 )
 def test_markdown(page: str, text: str) -> None:

@@ -15,34 +15,13 @@ from ragflow_lg.services.databases import DatabaseAccount, StatementResult
 from tests.fakes.databases import SHOP, ask, execute, new_database, open_databases
 from tests.fakes.threads import LoopThread
 from tests.harness.database_checksum import file_of, observed
-from tests.harness.generated_sql import HOSTILE, WRITES, changes, reads
+from tests.harness.generated_sql import HOSTILE, STATEMENTS, WRITES, changes, reads
 
 pytestmark = pytest.mark.slow
 
 COUNT = int(os.environ.get("EXAMPLES", "60"))
 """How many statements are generated for each database. More of them: ``python -m tests.campaigns properties 1000``."""
 DIALECTS = {"sqlite": "sqlite", "postgres": "postgres", "mariadb": "mysql"}
-SHOWN = {
-    "sqlite": ["PRAGMA table_info(goods)", "PRAGMA user_version", "EXPLAIN QUERY PLAN SELECT * FROM goods"],
-    "postgres": [
-        "SHOW search_path",
-        "EXPLAIN ANALYZE SELECT * FROM goods",
-        "TABLE goods",
-        "VALUES (1), (2)",
-        "SELECT * FROM generate_series(1, 3)",
-        "SELECT DISTINCT ON (name) id FROM goods",
-        "SELECT id, name FROM goods ORDER BY price NULLS LAST FETCH FIRST 2 ROWS ONLY",
-    ],
-    "mariadb": [
-        "SHOW TABLES",
-        "SHOW COLUMNS FROM goods WHERE Field IN ('id', 'name')",
-        "SHOW CREATE TABLE goods",
-        "DESCRIBE goods",
-        "EXPLAIN SELECT * FROM goods",
-        "SHOW VARIABLES LIKE 'version%'",
-    ],
-}
-"""Reads whose rows the driver would not give again."""
 
 one_after_another = settings(
     max_examples=COUNT, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -117,7 +96,7 @@ def test_every_read_is_answered_as_the_driver_answers_it(hostile: DatabaseAccoun
             assert sorted(repr(list(row.values())) for row in result.rows) == sorted(map(repr, expected))
 
         check()
-        for sql in SHOWN[hostile.kind]:
+        for sql in STATEMENTS["shown"][hostile.kind]:
             (result,) = reader.ask(sql)
             assert (result.error, bool(result.rows)) == ("", True), sql
         assert observer.checksum() == before

@@ -8,7 +8,7 @@ from ragflow_lg.base.errors import WorkLimitError
 from ragflow_lg.integrations.sql.read_only import NotSqlError
 from ragflow_lg.integrations.sql.statements import clean, read_statements
 from tests.harness.generated_sql import STATEMENTS
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 READS = [(dialect, sql) for dialect, group in STATEMENTS["reads"].items() for sql in group]
 WRITES = [(dialect, sql) for dialect, group in STATEMENTS["refused"].items() for sql in group]
@@ -54,33 +54,7 @@ def test_open_quotes_deep_nesting_and_endless_lists_are_refused_in_bounded_time(
     assert "more than 200,000 characters" in read("SELECT 1," + "1," * 100_000)[0]["error"]
 
 
-QUOTED = "SELECT \"[ID:1]\", `[ID:2]`, 'it''s [ID:3]' FROM t"
-
-ANSWERS = [
-    ("```sql\nSELECT 1 [ID:12]\n```", "SELECT 1"),
-    ("```SELECT 1```", "SELECT 1"),
-    ("SELECT 1\n```", "SELECT 1"),
-    ("This is it:\n```sql\nSELECT 1;\n```\nIt has one row.", "SELECT 1;"),
-    ("This is it:\n```SQL\nSELECT 1\n```", "SELECT 1"),
-    ("This is it:\n``` sql\nSELECT 1\n```", "SELECT 1"),
-    ("This is it:\n```\nSELECT\n1\n```\nDone.", "SELECT\n1"),
-    ("This is it:\r\n```\r\nSELECT 1\r\n```\r\nDone.", "SELECT 1"),
-    ("This is it:\n~~~\nSELECT 1\n~~~\nDone.", "SELECT 1"),
-    ("1. Run\n   ~~~sql\n   SELECT 1\n   ~~~\n2. Read", "SELECT 1"),
-    ("This ```sql SELECT 1``` is it.", "SELECT 1"),
-    ("This was cut:\n```sql\nSELECT 1", "SELECT 1"),
-    ("Both:\n```sql\nSELECT 1;\nSELECT 2\n```\nDone.", "SELECT 1;\nSELECT 2"),
-    ("<think>Perhaps\n```sql\nSELECT 0\n```</think>This is it:\n```sql\nSELECT 1\n```", "SELECT 1"),
-    ("Perhaps\n```sql\nSELECT 0\n```\n</think>\nSELECT 1", "SELECT 1"),
-    ("This is it:\n```sql\nSELECT 1\n```\nIt gives:\n```\n| 1 |\n```", "SELECT 1"),
-    ("```sql\nSELECT 1\n```\n\n```sql\nSELECT 2\n``` [ID:0]", "SELECT 1\n;\nSELECT 2"),
-    ("SELECT 1 FROM t WHERE a LIKE '%[ID:3]%' [ID:4]", "SELECT 1 FROM t WHERE a LIKE '%[ID:3]%'"),
-    ("It is:\n```sql\nSELECT \"[ID:1]\", `[ID:2]`, 'it''s [ID:3]' FROM t [ID:4]\n```\nThat's it [ID:5].", QUOTED),
-    ("It's this [ID:0]:\n```\nSELECT 1\n```", "SELECT 1"),
-]
-
-
-@each_row(("answer", "sql"), ANSWERS)
+@each_row(("answer", "sql"), read_rows("sql_of_answers"))
 def test_the_sql_of_a_model_is_its_block_without_marks(answer: str, sql: str) -> None:
     assert clean(answer) == sql
 
@@ -91,22 +65,8 @@ def test_several_blocks_in_a_text_are_reported() -> None:
             clean(f"Either\n```{mark}\nSELECT 1\n```\nor\n```{mark}\nSELECT 2\n```")
 
 
-NO_SQL = [
-    "SELEC 1",
-    "SELECT name FORM goods WHERE id = 1",
-    "SELECT * FROM",
-    "SELECT (1",
-    "I cannot answer this.",
-    "With this schema, nobody can answer it.",
-    "If you tell me the table, I can.",
-    "(none)",
-    "42",
-    "\u4f7f\u7528\u4ee5\u4e0b\u67e5\u8be2",
-]
-
-
 @each_row("dialect", ["mysql", "postgres", "sqlite", "trino", ""])
-@each_row("text", NO_SQL)
+@each_row("text", read_rows("no_sql"))
 def test_what_cannot_be_parsed_is_no_refusal(text: str, dialect: str) -> None:
     (statement,) = read(text, dialect)
     assert not statement["is_sql"]

@@ -9,26 +9,9 @@ from ragflow_lg.agents.call_arguments import conversation_calls, repair_calls
 from ragflow_lg.services.chat import AnswerEnd, ChatRequest, ToolCall
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.services import Reply, fake_services
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
-READABLE = [
-    '{"query": "Laos",}',
-    "{'query': 'Laos'}",
-    '```json\n{"query": "Laos"}\n```',
-    '```\n{"query": "Laos",}\n```',
-    '{"query": "Laos"}{"query": "Laos"}',
-    '{"query": "Laos"}\n{"query": "Laos"}',
-    "{query: Laos}",
-    '{"query": "Laos"}}',
-    '{"query": "Laos"} // done',
-    '[{"query": "Laos"}]',
-    '"{\\"query\\": \\"Laos\\"}"',
-    "{'query': 'Laos', 'exact': True, 'lang': None}",
-    '{"query": "Laos", "score": NaN}',
-    '{"query": "Laos", "x": "\\ud83d"}',
-    '{"query": "Laos"}</tool_call>',
-    "{\u201cquery\u201d: \u201cLaos\u201d}",
-]
+READABLE = read_rows("repaired_arguments")
 KEPT = {
     '{"query": "say "hi" now",}': {"query": 'say "hi" now'},
     '{"query": "line 1\n- "item"", "n": 3}': {"query": 'line 1\n- "item"', "n": 3},
@@ -38,41 +21,8 @@ KEPT = {
     '{"query": "http://h/a // b # 5",}': {"query": "http://h/a // b # 5"},
 }
 UNREADABLE = [
-    ("[]", "got list"),
-    ("[1, 2]", "got list"),
-    ("true", "got bool"),
-    ("5", "got int"),
-    ("-0.5", "got float"),
-    ('"Laos"', "got str"),
-    ("Laos", "got str"),
-    ('{"query": "vacation da', "cut off"),
-    ("{'query': 'vacation da", "cut off"),
-    ('{"query":', "cut off"),
-    ('{"query": "Laos", "n": 12', "cut off"),
-    ('```json\n{"query": "La', "cut off"),
-    ('{"query": "Laos"}{"query": "Peru"}', "several"),
-    ('{"query": "Laos"}, {"query": "Peru"}', "several"),
+    *read_rows("unreadable_arguments"),
     ("{" * 10_000, "cut off"),
-    ('{"query": "Laos"', "cut off"),
-    ('{"query": "x", "tags": ["npm install", "npm test"', "cut off"),
-    ('{"query": "x", "tags": ["npm install", "npm test"]', "cut off"),
-    ('{"query": "x", "filter": {"a": 1}', "cut off"),
-    ('{"query": """several\nlines""", "n": 3}', "not valid JSON"),
-    ('{\'query\': """x"""}', "not valid JSON"),
-    ('{"query": , "n": 3}', "not valid JSON"),
-    ('{"query": "x", "n": }', "not valid JSON"),
-    ('{"query": "x", "n": 10 + 5}', "not valid JSON"),
-    ('{"query": "a" + "b"}', "not valid JSON"),
-    ('{"query": "x", n=3}', "not valid JSON"),
-    ('{"query": "x", "n": 3 items}', "not valid JSON"),
-    ('{"query": "x", "n": 007}', "not valid JSON"),
-    ('{"query": f"x", "n": 3}', "not valid JSON"),
-    ('{"query": `a b`, "n": 3}', "not valid JSON"),
-    ('{"query": "x", "tags": ["a", ...]}', "not valid JSON"),
-    ('{"query": "x" /* why */, "n": 3,}', "not valid JSON"),
-    ('{"query": "x", "query": "y",}', "not valid JSON"),
-    ('{"query": "C:\\new\\dir"}', "not valid JSON"),
-    ('Sure: {"query": "Laos"}', "must be a JSON object"),
     ('{"query": ' + "[" * 5_000 + "]" * 5_000 + "}", "must be a JSON object"),
 ]
 
@@ -142,24 +92,7 @@ async def test_no_arguments_are_an_empty_object(text: str) -> None:
     assert arguments_sent(turn.model.requests[-1][1]) == [{}]
 
 
-PIECES = (
-    *(
-        '{"query": "Laos"}',
-        "{'query': 'Laos'}",
-        "null",
-        "[]",
-        "5",
-        "true",
-        "",
-        "}",
-        ",",
-        "```json\n",
-        "\n```",
-        '"',
-        "\\",
-    ),
-    *('{"query": "La', '{"query":', "{", "[", "\\ud83d", "\x00", "NaN", "<tool_call>", "x" * 300, "{" * 300),
-)
+PIECES = (*read_rows("pieces_of_calls"), "x" * 300, "{" * 300)
 NAMES = ("wikipedia_search_0", "wikipedia_search", "unknown", "", "a b", "n" * 100)
 
 

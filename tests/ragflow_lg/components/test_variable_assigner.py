@@ -10,7 +10,7 @@ from tests.fakes.regions import assign as assign_node
 from tests.fakes.regions import loop, out, play_run, runner_of
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import fake_services
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 NOT_LIST = "ERROR:VARIABLE_NOT_LIST"
 NOT_NUMBER = "ERROR:VARIABLE_NOT_NUMBER or PARAMETER_NOT_NUMBER"
@@ -26,25 +26,7 @@ async def assign(*changes: tuple[Any, ...], **globals_: Any) -> Result:
     )
 
 
-@each_row(
-    ("value", "operator", "parameter", "expected"),
-    [
-        (1, "overwrite", "a@list", [1]), (1, "overwrite", "{a@map.k}", 1), ("old", "set", "new {a@n}", "new 1"),
-        (None, "set", "{a@list}", "[1]"), ("old", "set", 7, 7), (1, "set", "{a@list}", [1]),
-        (1, "set", "text", "text"), (1, "set", False, False), (False, "set", "true", True),
-        (True, "set", "False", False), (True, "set", "perhaps", "perhaps"), ("x", "set", "true", "true"),
-        ([1], "clear", None, []), ("x", "clear", None, ""), ({"a": 1}, "clear", None, {}),
-        (True, "clear", None, False), (3, "clear", None, 0), (1.5, "clear", None, 0.0), (None, "clear", None, None),
-        ([1], "append", "a@n", [1, 1]), (None, "append", "a@map", [{"k": 1}]), ([1], "append", "a@true", [1, True]),
-        ([1], "append", "a@half", [1, 0.5]), ([1.5], "append", "a@n", [1.5, 1]),
-        ([2], "extend", "a@flags", [2, True, False]), ("", "remove_first", None, ""), ({}, "remove_last", None, {}),
-        (1, "+=", "a@n", 2), (1, "*=", "{ a@list.0 }", 1), (1, "-=", "env.v", 0), (1, "set", "a@n", "a@n"),
-        ([2], "extend", "a@list", [2, 1]), ([1, 2], "remove_first", None, [2]), ([1, 2], "remove_last", None, [1]),
-        ([], "remove_last", None, []), (None, "remove_first", None, []), (1, "+=", 2, 3), ("5", "+=", 2, 7),
-        ("1.5", "*=", "{a@n}", 1.5), (1, "-=", 2.5, -1.5), (3, "*=", "2", 6), (3, "+=", "0.5", 3.5),
-        (3, "*=", "{a@n}", 3), (3, "/=", 2, 1.5), (2**62, "*=", 4, 2.0**64),
-    ],
-)  # fmt: skip
+@each_row(("value", "operator", "parameter", "expected"), [*read_rows("assignments"), (2**62, "*=", 4, 2.0**64)])
 async def test_an_operation_changes_the_variable(value: Any, operator: str, parameter: Any, expected: Any) -> None:
     result = await assign(("env.v", operator, parameter), v=value)
     assert (result.error, result.outputs) == (None, {})

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragflow_lg.dsl.field_values import UnfitValueError, convert_value
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 OPTIONS: list[Any] = ["red", 5, True, {"label": "Small", "value": 1.5}, {"label": "Large"}]
 
@@ -16,21 +16,13 @@ OPTIONS: list[Any] = ["red", 5, True, {"label": "Small", "value": 1.5}, {"label"
 @each_row(
     ("type_name", "value", "expected"),
     [
+        *read_rows("field_values"),
         *(("boolean", word, True) for word in ("true", "Yes", " on ", "1", 1, 1.0, True)),
         *(("boolean", word, False) for word in ("false", "NO", "off", "0", 0, 0.0, False)),
-        ("integer", "7", 7), ("integer", " 7 ", 7), ("integer", "７", 7), ("integer", "1e3", 1000), ("integer", 7.0, 7),
-        ("integer", "7.0", 7), ("integer", "-0", 0), ("Integer", "12345678901234567890", 12345678901234567890),
-        ("integer", "1e300", 10**300), ("integer", 10**400, 10**400),
-        ("number", "7", 7), ("number", "7.50", 7.5), ("number", "1e3", 1000.0), ("number", 7.0, 7.0), ("number", 0, 0),
-        ("number", "1e-999999", 0.0),
-        ("object", '{"a": [1]}', {"a": [1]}), ("object", "[1]", [1]), ("object", {"a": "1"}, {"a": "1"}),
-        ("line", 5, "5"), ("paragraph", True, "true"), ("text", "false", "false"), ("line", "", ""),
-        ("line", [1], [1]), ("paragraph", {"a": 1}, {"a": 1}),
-        ("list", ["1", 2], ["1", 2]), ("list", "[1, 2]", [1, 2]), ("checkbox", "a", ["a"]), ("list", 0, [0]),
-        ("array<number>", '["1", 2]', [1, 2]), ("array<string>", [1], ["1"]), ("Array<Object>", [{"a": 1}], [{"a": 1}]),
-        ("line", None, None), ("boolean", None, None), ("anything", "false", "false"), ("options", "x", "x"),
+        ("integer", "1e300", 10**300),
+        ("integer", 10**400, 10**400),
     ],
-)  # fmt: skip
+)
 def test_a_value_becomes_the_type_of_its_field(type_name: str, value: Any, expected: Any) -> None:
     converted = convert_value(value, type_name)
     assert converted == expected
@@ -48,19 +40,13 @@ def test_an_option_keeps_its_own_value(value: Any, expected: Any) -> None:
 @each_row(
     ("type_name", "value", "expected"),
     [
-        ("boolean", "maybe", "true or false"), ("boolean", 2, "true or false"), ("boolean", [], "true or false"),
-        ("integer", "1.5", "a whole number"), ("integer", True, "a whole number"),
-        ("integer", math.inf, "a whole number"), ("integer", "inf", "a whole number"),
-        ("integer", {}, "a whole number"), ("integer", "7 8", "a whole number"),
-        ("number", "NaN", "a number"), ("number", math.nan, "a number"), ("number", False, "a number"),
-        ("number", "1_0", "a number"), ("number", "1e999999999", "a number of at most 308 digits"),
+        *read_rows("unfit_field_values"),
+        ("integer", math.inf, "a whole number"),
+        ("number", math.nan, "a number"),
         ("number", "9" * 100_000, "a number of at most 308 digits"),
-        ("object", "5", "a JSON object"), ("object", '{"a": Infinity}', "a JSON object"),
         ("object", "[" * 9999, "a JSON object"),
-        ("list", {"a": 1}, "a list"),
-        ("array<integer>", ["1", "x"], "a list, each entry a whole number"),
     ],
-)  # fmt: skip
+)
 def test_what_a_field_does_not_accept_is_refused(type_name: str, value: Any, expected: str) -> None:
     with pytest.raises(UnfitValueError) as raised:
         convert_value(value, type_name)

@@ -1,7 +1,7 @@
 from typing import Any
 
 from ragflow_lg.models.metadata_filter import FILTER_OPERATORS, FilterCondition, filter_documents, metadata_operator
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 METADATA = {
     "year": {"2023": ["a"], "2024": ["b", "c"], "soon": ["d"]},
@@ -14,20 +14,8 @@ METADATA = {
 
 @each_row(
     ("key", "operator", "value", "expected"),
-    [
-        ("year", "=", "2024", "bc"), ("year", "≠", "2024", "ad"), ("year", ">", "2023", "bcd"),
-        ("year", "<", "2024", "a"), ("year", "≥", "2023", "abcd"), ("year", "≤", "2023", "a"), ("n", ">", "9", "bc"),
-        ("n", "=", "10", "bc"), ("crop", "=", "rice", "a"), ("crop", ">", "rice", "b"),
-        ("day", "<", "2024-02-01", "a"), ("day", "≥", "2024-01-31", "ab"), ("day", "≠", "2024-02-01", "a"),
-        ("day", "=", "2024", ""), ("crop", "in", "rice, corn", "ac"), ("crop", "in", ["TEA", "corn"], "b"),
-        ("crop", "not in", ["TEA", "corn"], "ac"), ("crop", "contains", "IC", "a"),
-        ("crop", "not contains", "ic", "bc"), ("crop", "start with", "te", "b"), ("crop", "end with", "CE", "a"),
-        ("crop", "empty", "", "c"), ("crop", "not empty", "", "ab"), ("tags", "≠", "x", "b"),
-        ("nothing", "≠", "x", ""), ("nothing", "empty", "", ""), ("year", ">", None, ""),
-        ("year", ">", {"$gt": 1}, ""), ("year", "=", "[" * 10_000, ""), ("year", "<", "9" * 199, "abc"),
-        ("year", "=", "__import__('os')", ""),
-    ],
-)  # fmt: skip
+    [*read_rows("metadata_operators"), ("year", "=", "[" * 10_000, ""), ("year", "<", "9" * 199, "abc")],
+)
 def test_operators_filter_documents(key: str, operator: str, value: Any, expected: str) -> None:
     assert filter_documents(METADATA, [FilterCondition(key, operator, value)]) == tuple(expected)
 

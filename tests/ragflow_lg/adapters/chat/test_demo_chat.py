@@ -9,7 +9,7 @@ from ragflow_lg.models.structured_answer import append_schema, find_problems
 from ragflow_lg.services.chat import ChatRequest
 from ragflow_lg.services.references import knowledge_text
 from tests.fakes.prompts import head_of
-from tests.harness.rows import each_row
+from tests.harness.rows import each_row, read_rows
 
 CHUNKS = [
     {"chunk_id": "1", "docnm_kwd": "leave.md", "content_with_weight": "Time > Leave\nTell us. There are 27 days."},
@@ -53,21 +53,7 @@ async def test_the_category_with_most_shared_words_is_chosen(question: str, expe
 
 
 async def test_a_schema_is_answered_with_an_example() -> None:
-    rows: list[tuple[str, Any, Any]] = [
-        ("name", {"type": "string"}, "demo name"),
-        ("color", {"enum": ["red", "blue"]}, "red"),
-        ("fixed", {"const": 7}, 7),
-        ("usual", {"default": "u"}, "u"),
-        ("size", {"type": "integer", "minimum": 3}, 3),
-        ("share", {"type": ["null", "number"]}, 0),
-        ("ok", {"type": "boolean"}, False),
-        ("nothing", {"type": "null"}, None),
-        ("either", {"anyOf": [{"type": "number"}, {"type": "string"}]}, 0),
-        ("few", {"type": "array", "items": {"type": "string"}, "minItems": 1}, ["demo few"]),
-        ("many", {"type": "array"}, []),
-        ("inner", {"properties": {"deep": {"type": "string"}}}, {"deep": "demo deep"}),
-        ("odd", True, None),
-    ]
+    rows: list[tuple[str, Any, Any]] = read_rows("demo_examples")
     schema = {"type": "object", "properties": {name: part for name, part, _ in rows}, "required": ["name", "few"]}
     answer = json.loads(await answer_to(user_request("q", append_schema("S", schema))))
     assert answer == {name: example for name, _, example in rows}
