@@ -1,6 +1,7 @@
 import json
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -160,7 +161,7 @@ async def test_other_files_and_canvases_of_today_old_canvases_and_dsl_v2(editor:
     assert [d.code for d in shown] == [d["code"] for d in reported]
     assert "legacy-component" in [d.code for d in shown]
     params = {"llm_id": "no@Provider", "unknown": 1}
-    components = {
+    components: dict[str, Any] = {
         "begin_": {"name": "Begin", "downstream": ["llm_a"], "params": {}},
         "llm_a": {"name": "LLM", "params": params},
     }

@@ -8,6 +8,7 @@ import pytest
 
 from ragflow_lg.adapters.ragflow_api.remote_agents import RemoteAgent, RemoteMcpServer
 from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.integrations.knowledge.knowledge_settings import KnowledgeSection
 from ragflow_lg.integrations.migration.agent_files import build_agent_file
 from ragflow_lg.integrations.migration.folder import PulledFolder, read_manifest
 from ragflow_lg.integrations.migration.settings_text import mcp_variables, write_list, write_settings
@@ -89,8 +90,9 @@ WEATHER = RemoteMcpServer(
 def test_the_settings_are_valid_and_without_secrets() -> None:
     text = write_settings(URL, "THEIR_KEY", [WEATHER], is_linked=True)
     settings = Settings(**tomllib.loads(text))
-    assert settings.knowledge.url == "ragflow+https://r.example"
-    assert settings.knowledge.api_key == Secret(env="THEIR_KEY")
+    knowledge = settings.section(KnowledgeSection)
+    assert knowledge.url == "ragflow+https://r.example"
+    assert knowledge.api_key == Secret(env="THEIR_KEY")
     assert settings.tool_servers["3c"].url.get_secret_value() == "https://w.example/mcp"
     assert settings.tool_servers["3c"].variables == {"Authorization": Secret(env="RAGFLOW_MCP_WEATHER_AUTHORIZATION")}
     assert "s3cret" not in text

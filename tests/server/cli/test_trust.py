@@ -1,14 +1,16 @@
 import os
 import pty
 import subprocess
+from importlib import import_module
 from pathlib import Path
 
-import mcp.client.stdio  # noqa: F401 - servers write to what is the standard error when it is imported
 import pytest
 
 from tests.harness.loaded_python import python_command
 from tests.harness.rows import each_row
 from tests.server.cli.command import Cli
+
+import_module("mcp.client.stdio")  # programs of servers write to what is the standard error then
 
 
 @pytest.fixture
