@@ -1,5 +1,6 @@
 """Running the command in this process."""
 
+import asyncio
 import io
 import json
 import os
@@ -56,6 +57,21 @@ def call(*arguments: str | Path) -> Completed:
         stream.seek(0)
         texts.append(stream.read())
     return Completed(code, *texts)
+
+
+async def run_documented(commands: str, **environment: str) -> str:
+    """Run commands of a page, in which curl fails if the server refuses; return what they write."""
+    script = f"set -euo pipefail\n{commands.replace('curl ', 'curl -sS --fail-with-body ')}"
+    process = await asyncio.create_subprocess_exec(
+        *("bash", "-c", script),
+        cwd=ROOT,
+        env={**os.environ, **environment, "NO_PROXY": "*"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    output, errors = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 0, output + errors
+    return output.decode()
 
 
 def one_line(text: str) -> str:

@@ -253,17 +253,18 @@ def asks(prompt: str, begin: dict[str, Any] | None = None, llm_id: str = "m") ->
     )
 
 
+def asks_size(text: str) -> dict[str, Any]:
+    """Build a canvas of a form and a Message."""
+    inputs = {"size": {"name": "Size", "type": "integer"}}
+    return canvas(
+        ("begin", "Begin", {}, ["UserFillUp:0"]),
+        ("UserFillUp:0", "UserFillUp", {"enable_tips": True, "tips": "Which size?", "inputs": inputs}, ["Message:0"]),
+        ("Message:0", "Message", {"content": [text]}, []),
+    )
+
+
 ECHO = says("You said {sys.query}", {"prologue": "Hi there!"})
-FORM = canvas(
-    ("begin", "Begin", {}, ["UserFillUp:0"]),
-    (
-        "UserFillUp:0",
-        "UserFillUp",
-        {"enable_tips": True, "tips": "Which size?", "inputs": {"size": {"name": "Size", "type": "integer"}}},
-        ["Message:0"],
-    ),
-    ("Message:0", "Message", {"content": ["Size {UserFillUp:0@size}"]}, []),
-)
+FORM = asks_size("Size {UserFillUp:0@size}")
 MODEL = asks("{sys.query}")
 CITING = canvas(
     ("begin", "Begin", {"prologue": "Hi there!"}, ["Retrieval:0"]),

@@ -1,5 +1,3 @@
-import asyncio
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
 from ragflow_lg.server.http.native.problem_details import STATUS_DESCRIPTIONS
-from tests.server.cli.command import ROOT
+from tests.server.cli.command import ROOT, run_documented
 from tests.server.http.app_server import FORM, AppServer, start_app
 from tests.server.http.native.native_client import native_agent
 
@@ -122,16 +120,4 @@ def test_every_task_and_code_is_documented() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("task", sorted(OUTPUTS))
 async def test_the_commands_work(server: AppServer, task: str) -> None:
-    commands = (SET_UP + TASKS[task]).replace("curl -s", "curl -sS --fail-with-body")
-    script = f"set -euo pipefail\n{commands}"
-    environment = {**os.environ, "SERVER": server.url, "KEY": server.key, "NO_PROXY": "*"}
-    process = await asyncio.create_subprocess_exec(
-        *("bash", "-c", script),
-        cwd=ROOT,
-        env=environment,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    output, errors = await asyncio.wait_for(process.communicate(), 60)
-    assert process.returncode == 0, output + errors
-    assert OUTPUTS[task] in output.decode()
+    assert OUTPUTS[task] in await run_documented(SET_UP + TASKS[task], SERVER=server.url, KEY=server.key)

@@ -6,7 +6,7 @@ import pytest
 
 from ragflow_lg.server.http.openai.chat_conversations import read_conversation
 from tests.fakes.services import Reply
-from tests.server.http.app_server import BROKEN, ECHO, FORM, MODEL, RETRYING, AppServer, canvas
+from tests.server.http.app_server import BROKEN, ECHO, FORM, MODEL, RETRYING, AppServer, asks_size, canvas
 
 MISSING = "0" * 32
 
@@ -19,18 +19,7 @@ def user(text: Any) -> Any:
     return [{"role": "system", "content": "Be kind."}, {"role": "user", "content": text}]
 
 
-ASKING = canvas(
-    ("begin", "Begin", {}, ["UserFillUp:0"]),
-    (
-        "UserFillUp:0",
-        "UserFillUp",
-        {"enable_tips": True, "tips": "Which size?", "inputs": {"size": {"name": "Size", "type": "integer"}}},
-        ["Message:0"],
-    ),
-    ("Message:0", "Message", {"content": ["Size {UserFillUp:0@size} for {sys.query}"]}, []),
-)
-
-
+ASKING = asks_size("Size {UserFillUp:0@size} for {sys.query}")
 TALKING = canvas(
     ("begin", "Begin", {}, ["Message:0"]),
     ("Message:0", "Message", {"content": ["Welcome."]}, ["UserFillUp:0"]),

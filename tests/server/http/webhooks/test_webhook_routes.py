@@ -2,7 +2,6 @@ import asyncio
 import base64
 import hmac
 import json
-import os
 import re
 from typing import Any
 
@@ -17,7 +16,7 @@ from ragflow_lg.server.database.webhook_repository import WebhookTests
 from ragflow_lg.server.http.app import make_app
 from tests.fakes.images import PNG
 from tests.fakes.services import Reply
-from tests.server.cli.command import ROOT
+from tests.server.cli.command import ROOT, run_documented
 from tests.server.http.app_server import FORM, AppServer, asks, canvas
 from tests.server.waiting import wait_while
 
@@ -361,15 +360,6 @@ COMMANDS = [
 @pytest.mark.slow
 async def test_the_commands_work(server: AppServer) -> None:
     commands = re.sub(r"^export KEY=.*\n", "", "\n".join(COMMANDS), flags=re.MULTILINE)
-    environment = {**os.environ, "URL": f"{server.url}/api/v1", "KEY": server.key, "NO_PROXY": "*"}
-    process = await asyncio.create_subprocess_exec(
-        *("bash", "-c", f"set -euo pipefail\n{commands.replace('curl ', 'curl -sS --fail-with-body ')}"),
-        cwd=ROOT,
-        env=environment,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    output, errors = await asyncio.wait_for(process.communicate(), 60)
-    assert process.returncode == 0, output + errors
-    assert '"message":"Order 17: Where is it?"' in output.decode(), "the call is answered"
-    assert '"finished":true' in output.decode(), "the log shows the test to its end"
+    output = await run_documented(commands, URL=f"{server.url}/api/v1", KEY=server.key)
+    assert '"message":"Order 17: Where is it?"' in output, "the call is answered"
+    assert '"finished":true' in output, "the log shows the test to its end"
