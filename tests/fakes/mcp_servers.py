@@ -42,13 +42,6 @@ class FakeServer:
         return answer
 
 
-def free_port() -> int:
-    """Return a port that is currently free."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @contextmanager
 def http_server(port: int) -> Generator[subprocess.Popen[bytes]]:
     """Start the SDK server with both HTTP transports; yield its process once it listens on the port."""
@@ -67,7 +60,7 @@ def http_server(port: int) -> Generator[subprocess.Popen[bytes]]:
 
 
 def wait_until_closed(port: int) -> None:
-    """Wait until nothing listens on the port; the test fails after 30 seconds."""
+    """Wait until nothing listens on the port; the test fails after two minutes."""
     end = time.monotonic() + 120
     while _is_served(port):
         assert time.monotonic() < end

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Generator
@@ -14,16 +13,11 @@ import redis
 from redis.crc import key_slot
 
 from tests.harness import redis_server as servers
+from tests.harness.database_servers import free_port
 
 RDB = ("--appendonly", "no")
 """Options of a server that stores its data only after ``SAVE``."""
 AOF = ("--appendonly", "yes", "--appendfsync", "everysec")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class RedisProcess:

@@ -18,6 +18,8 @@ import trustme
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, Envelope, LoginPassword, Session
 
+from tests.harness.database_servers import free_port
+
 USER, PASSWORD = "office@example.com", "mail-password-1"
 
 
@@ -90,7 +92,7 @@ async def smtp_server(kind: str = "starttls", *, asks_password: bool = True) -> 
     """Run a server: ``tls`` from the first byte, with ``starttls``, or ``plain``."""
     state = SmtpServer()
     server_context, _ = certificates()
-    options: dict[str, Any] = {"hostname": "127.0.0.1", "port": _free_port()}
+    options: dict[str, Any] = {"hostname": "127.0.0.1", "port": free_port()}
     if asks_password:
         options |= {
             "authenticator": state.authenticate,
@@ -108,11 +110,3 @@ async def smtp_server(kind: str = "starttls", *, asks_password: bool = True) -> 
         yield state
     finally:
         controller.stop()
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

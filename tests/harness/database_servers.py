@@ -80,7 +80,7 @@ def server(kind: str, options: Sequence[str] = ()) -> Generator[str]:
         folder = Path(name)
         if kind == "postgresql" and os.geteuid() == 0:
             os.chown(folder, NOBODY, NOBODY)
-        port = _free_port()
+        port = free_port()
         commands = {"postgresql": _postgresql, "mariadb": _mariadb}[kind](set_up, run, folder, port)
         _execute(kind, commands[0], folder / "bootstrap.sql")
         with (folder / "log").open("wb") as log:
@@ -173,7 +173,8 @@ def _wait(process: subprocess.Popen[Any], port: int, folder: Path, ready: bytes)
     raise AssertionError(f"The server did not start: {(folder / 'log').read_text('utf-8', 'replace')[-2000:]}")
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that is currently free."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

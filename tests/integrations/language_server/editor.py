@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
 from ragflow_lg.integrations.language_server.lsp_command import build_canvas_server
+from tests.harness.database_servers import free_port
 from tests.harness.loaded_python import python_command
 
 LIMIT_S = 180
@@ -94,9 +94,7 @@ async def open_editor(
 
 async def _connect(client: LanguageClient) -> None:
     """Start the server in a thread, which ends with this process, and connect to it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     server = build_canvas_server(None)
 
     def serve() -> None:

@@ -17,16 +17,8 @@ from ragflow_lg.integrations.mcp.mcp_servers import McpServers
 from ragflow_lg.integrations.mcp.mcp_settings import McpServerSettings
 from ragflow_lg.services.tool_policies import ServerAnswer
 from tests.fakes.http_server import HttpServer, Route
-from tests.fakes.mcp_servers import (
-    free_port,
-    http_server,
-    over_http,
-    real_stdio,
-    servers_of,
-    text_of,
-    tiny,
-    wait_until_closed,
-)
+from tests.fakes.mcp_servers import http_server, over_http, real_stdio, servers_of, text_of, tiny, wait_until_closed
+from tests.harness.database_servers import free_port
 from tests.harness.rows import each_row
 
 ENDED = "The server has ended, or closed the connection."

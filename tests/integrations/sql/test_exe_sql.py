@@ -12,7 +12,7 @@ from ragflow_lg.integrations.sql.exe_sql import exe_sql
 from ragflow_lg.services.databases import DatabaseAccount, Databases
 from ragflow_lg.services.services import Services
 from tests.fakes.agents import play_agent, tool_calls
-from tests.fakes.databases import KINDS, SHOP, execute, new_database, open_databases
+from tests.fakes.databases import SHOP, execute, new_database, open_databases
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import Reply, fake_services
 from tests.harness.rows import each_row
@@ -22,13 +22,6 @@ TABLE = """\
 |-----:|:-------|---------:|
 |    1 | tea    | 2.500000 |
 |    2 | jam    |          |"""
-
-
-@pytest.fixture(params=KINDS)
-def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[DatabaseAccount]:
-    with new_database(request.param, tmp_path) as account:
-        execute(account, SHOP)
-        yield account
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pytest
 from langgraph_sdk import get_client
 
 from tests.fakes.databases import new_database
-from tests.fakes.redis_process import free_port
 from tests.harness.aegra import PACKAGES, aegra_server
+from tests.harness.database_servers import free_port
 from tests.integrations.studio.langgraph_checks import Api, check_api, check_origins, make_folder
 from tests.server.cli.command import invoke
 

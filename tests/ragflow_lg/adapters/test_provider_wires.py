@@ -45,12 +45,6 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 REQUEST = ChatRequest("Be kind.", ({"role": "user", "content": "Hi"},), tools=(ToolSchema("look_up", "Look.", SCHEMA),))
 
 
-@pytest.fixture(autouse=True)
-def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDTEST")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret-of-aws")
-
-
 def with_ability(ability: str) -> list[str]:
     return [name for name, provider in USABLE.items() if ability in provider.abilities.split()]
 

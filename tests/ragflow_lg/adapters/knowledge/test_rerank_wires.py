@@ -32,12 +32,6 @@ async def reranker_of(
         assert stub.problems == []
 
 
-@pytest.fixture(autouse=True)
-def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDTEST")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret-of-aws")
-
-
 @each_row(
     ("base", "model", "path"),
     [

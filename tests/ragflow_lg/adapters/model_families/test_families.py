@@ -45,6 +45,11 @@ ROUND = (
 )
 
 
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest) -> Case:
+    return CASES[request.param]
+
+
 async def test_an_answer_has_text_and_usage_and_arrives_in_pieces(case: Case) -> None:
     image = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
     async with model_of(case) as (stub, model):
