@@ -1,18 +1,48 @@
-"""Connections to a master that can change, which a Sentinel or a cluster names."""
+"""Pools that wait for a free connection: to a server, or to a master that can change.
+
+A Sentinel or a cluster names the master.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
-from redis.asyncio import BlockingConnectionPool
+from redis.asyncio import BlockingConnectionPool, Connection
+from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.sentinel import SentinelConnectionPool, SentinelManagedConnection
 from redis.exceptions import ClusterDownError, MovedError, TryAgainError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+from ragflow_lg.base.tasks import keep_cancellation
+
 _ELSEWHERE = (MovedError, ClusterDownError, TryAgainError)
 
 
-class ManagedConnection(SentinelManagedConnection):
+class _Cancellable(AbstractConnection):
+    """A connection that loses no cancellation."""
+
+    async def send_packed_command(self, *args: Any, **options: Any) -> None:
+        """Send a command. If the task is cancelled meanwhile, disconnect: the answer is that of no later command."""
+        try:
+            with keep_cancellation():
+                await super().send_packed_command(*args, **options)
+        except asyncio.CancelledError:
+            await self.disconnect(nowait=True)
+            raise
+
+
+class WaitingPool(BlockingConnectionPool):
+    """A pool of connections to a server."""
+
+    def __init__(self, connection_class: type[Any] = Connection, **options: Any) -> None:
+        """Initialize with a class of connections, such as that for TLS, and the options of redis-py."""
+        kind = type(connection_class.__name__, (_Cancellable, connection_class), {})
+        parent: Any = super()
+        parent.__init__(connection_class=kind, **options)
+
+
+class ManagedConnection(_Cancellable, SentinelManagedConnection):
     """A connection that looks for the master each time it connects.
 
     redis-py's own asks only when it is taken from the pool, so a command that is repeated goes to the old master.

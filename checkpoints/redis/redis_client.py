@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeAlias
 
-from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.failures import plain_reason
-from ragflow_lg.checkpoints.redis.managed_connections import ManagedPool
+from ragflow_lg.checkpoints.redis.managed_connections import ManagedPool, WaitingPool
 from ragflow_lg.checkpoints.redis.redis_url import Pools, create_client, has_failover
 from ragflow_lg.checkpoints.store_url import redact_url
 
@@ -65,7 +65,7 @@ def create_waiting_client(url: str, connections: int = CONNECTIONS) -> Any:
     # Timeouts are not retried, so that a request waits for an unresponsive server only once.
     count = FAILOVER_RETRIES if has_failover(url) else RETRIES
     options = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": CONNECT_S, "retry": _retry(count)}
-    pools = Pools(BlockingConnectionPool, ManagedPool, {"max_connections": connections, "timeout": POOL_WAIT_S})
+    pools = Pools(WaitingPool, ManagedPool, {"max_connections": connections, "timeout": POOL_WAIT_S})
     return create_client(url, pools, **options)
 
 

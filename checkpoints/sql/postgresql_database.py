@@ -13,6 +13,7 @@ from psycopg import AsyncConnection, Error, OperationalError, sql
 from psycopg_pool import AsyncConnectionPool
 
 from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.base.tasks import keep_cancellation
 from ragflow_lg.checkpoints.failures import plain_reason
 from ragflow_lg.checkpoints.sql.sql_database import TABLES, Rows, SqlDatabase, Statement
 from ragflow_lg.checkpoints.store_url import redact_url
@@ -36,11 +37,16 @@ class PostgresqlDatabase(SqlDatabase):
 
     async def read(self, query: str, values: Sequence[Any] = ()) -> Rows:
         """Return the rows of a query."""
-        async with self.pool.connection() as connection:
-            return await _execute(connection, query, values)
+        with keep_cancellation():
+            async with self.pool.connection() as connection:
+                return await _execute(connection, query, values)
 
     async def commit(self, thread: str, statements: Sequence[Statement]) -> Sequence[Rows]:
         """Execute statements in a transaction, which waits for others that concern the same thread."""
+        with keep_cancellation():
+            return await self._commit(thread, statements)
+
+    async def _commit(self, thread: str, statements: Sequence[Statement]) -> Sequence[Rows]:
         async with self.pool.connection() as connection, connection.transaction():
             await _execute(connection, "SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", (thread,))
             results: list[Rows] = []

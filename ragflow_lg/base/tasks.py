@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import Context
 from typing import Any
 
 RETRY_S = 5.0
-"""redis-py can swallow a cancellation, so a task is cancelled again after this time. Until then it may clean up: a
+"""A library can lose a cancellation, so a task is cancelled again after this time. Until then it may clean up: a
 second cancellation would also cut what it awaits at its end, such as storing the tokens that were used."""
+
+
+@contextmanager
+def keep_cancellation() -> Generator[None]:
+    """Raise CancelledError at the end of the block if the task has been cancelled in it.
+
+    In Python 3.11, `asyncio.wait_for`, which redis-py and psycopg's pool use, loses a cancellation that comes together
+    with the result. Whoever has cancelled the task would wait for ever for what it does next.
+    """
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
+    try:
+        yield
+    finally:
+        if task is not None and task.cancelling() > before:
+            raise asyncio.CancelledError
 
 
 async def end_task(task: asyncio.Future[Any]) -> None:

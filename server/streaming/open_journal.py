@@ -48,17 +48,16 @@ async def open_journal(
             await journal.aclose()
         return
     require("redis", "An event journal in Redis", StreamError)
-    from redis.asyncio import BlockingConnectionPool
     from redis.asyncio.retry import Retry
     from redis.backoff import NoBackoff
 
-    from ragflow_lg.checkpoints.redis.managed_connections import ManagedPool
+    from ragflow_lg.checkpoints.redis.managed_connections import ManagedPool, WaitingPool
     from ragflow_lg.checkpoints.redis.redis_url import Pools, create_client
     from ragflow_lg.server.streaming.redis_journal import RedisJournal
 
     # The journal itself retries: it waits longer and knows which commands may be repeated.
     retry = Retry(NoBackoff(), 0)
-    pools = Pools(BlockingConnectionPool, ManagedPool, {"max_connections": MAX_CONNECTIONS, "timeout": None})
+    pools = Pools(WaitingPool, ManagedPool, {"max_connections": MAX_CONNECTIONS, "timeout": None})
     client = create_client(url, pools, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=retry)
     prefix = key_prefix(url, prefix)
     async with client:

@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from ragflow_lg.base.errors import SessionKeyError, StreamError
-from ragflow_lg.base.tasks import SharedTask
+from ragflow_lg.base.tasks import SharedTask, keep_cancellation
 from ragflow_lg.checkpoints.failures import plain_reason
 from ragflow_lg.checkpoints.key_ring import KeyRing, require_plain, run_domain
 from ragflow_lg.server.streaming.journal import (
@@ -340,16 +340,15 @@ class RedisJournal:
             StreamError: If Redis refuses the command, or has not answered for too long.
         """
         failure: Exception = TimeoutError()
-        pause_s, cancellations = PAUSE_S, _count_cancellations()
+        pause_s = PAUSE_S
         try:
             async with asyncio.timeout(patience_s or self._ask_s):
                 while True:
                     try:
-                        return await call()
+                        with keep_cancellation():  # also that of the time limit
+                            return await call()
                     except _PASSING as error:
                         failure = error
-                    if _count_cancellations() > cancellations:  # redis-py can swallow one, also that of the time limit
-                        raise asyncio.CancelledError
                     await asyncio.sleep(pause_s)
                     pause_s = min(pause_s * 2, MAX_PAUSE_S)
         except TimeoutError:
@@ -375,11 +374,6 @@ class RedisJournal:
 
     def _read_key(self, run_id: str) -> str:
         return f"{self._prefix}agent:events-read:{run_id}"
-
-
-def _count_cancellations() -> int:
-    task = asyncio.current_task()
-    return task.cancelling() if task is not None else 0
 
 
 def _failed(error: Exception) -> StreamError:

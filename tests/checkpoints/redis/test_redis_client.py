@@ -1,6 +1,8 @@
 import asyncio
+from typing import Any
 
 from ragflow_lg.checkpoints import open_store
+from ragflow_lg.checkpoints.redis.redis_client import create_waiting_client
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
 from tests.fakes.canvas import CATALOG, canvas, node
@@ -24,3 +26,18 @@ async def test_more_runs_than_connections_wait_for_each_other(redis_url: str) ->
 
         answers = await asyncio.gather(*(play(number) for number in range(RUNS)))
     assert answers == [f"You said {number}" for number in range(RUNS)]
+
+
+async def test_a_command_ends_when_it_is_cancelled_at_any_moment(redis_url: str) -> None:
+    lost: list[int] = []
+    for moment in range(40):
+        async with create_waiting_client(redis_url) as client:
+            asking: asyncio.Task[Any] = asyncio.create_task(client.eval("return 1", 0))
+            for _ in range(moment):
+                await asyncio.sleep(0)
+            if not asking.done():
+                asking.cancel()
+                await asyncio.wait([asking])
+                lost += [] if asking.cancelled() else [moment]
+            assert await client.echo("whose answer") == b"whose answer"
+    assert lost == []

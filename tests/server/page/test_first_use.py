@@ -50,7 +50,9 @@ async def test_the_first_use_leads_from_a_file_to_an_answer_with_sources_and_fil
     ):
         page, state = shown.page, server.app_state
         code = ScriptedSandbox(CodeResult("", "", 0, True, 1, (Artifact("list.csv", "text/csv", b"rice,1\n"),)))
-        server.app_state = replace(state, services=replace(state.services, integrations={**state.services.integrations, CodeSandbox: code}))
+        server.app_state = replace(
+            state, services=replace(state.services, integrations={**state.services.integrations, CodeSandbox: code})
+        )
         server.app.state.app_state = server.turns._app_state = server.app_state
         await page.set_input_files("input[type=file]", file)
         await expect(page.get_by_text("It can run.")).to_be_visible()
