@@ -101,9 +101,9 @@ def test_one_entry_is_deleted() -> None:
     assert without.exit_code == 2
 
 
-def test_what_does_not_exist_is_named() -> None:
+def test_what_does_not_exist_is_named(tmp_path: Path) -> None:
     for command in ("list", "reembed"):
         assert "There is no memory 'gone'" in str(invoke("memory", command, "gone").exception)
-    Path("empty.toml").write_text("")
-    none = invoke("memory", "list", environment={"RAGFLOW_LG_SETTINGS": "empty.toml"}).exception
+    (empty := tmp_path / "empty.toml").touch()
+    none = invoke("memory", "list", environment={"RAGFLOW_LG_SETTINGS": str(empty)}).exception
     assert "declare no memory" in str(none)
