@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ragflow_lg.adapters.known_providers import KnownProvider, RerankStyle, provider_of_model
 from ragflow_lg.base.errors import SettingsError
@@ -133,10 +133,6 @@ class EndpointSection(KeySection):
     @staticmethod
     def _known_address(provider: KnownProvider) -> str:
         return find_address(provider)
-
-
-EmbeddingModel = Annotated[str, Field(validation_alias=AliasChoices("embedding_model", "embedding"))]
-"""The ID of ``[embeddings."ID"]``. It was called ``embedding`` before."""
 
 
 class EmbeddingSection(EndpointSection):

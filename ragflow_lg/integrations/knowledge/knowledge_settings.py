@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from ragflow_lg.server.settings.secret import Secret
-from ragflow_lg.server.settings.sections import EmbeddingModel, KeySection, Section
+from ragflow_lg.server.settings.sections import KeySection, Section
 
 _FACTORY = r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$"
 
@@ -75,7 +75,7 @@ class KnowledgeSection(UrlSection):
     ragflow_api_key: Secret = Secret()
     datasets: dict[str, RetrieverSection] = Field(default_factory=dict[str, RetrieverSection])
     """Datasets that are not at ``url``, by name."""
-    embedding_model: EmbeddingModel = ""
+    embedding_model: str = ""
     """For new datasets. Default: the only one, or the hashing stand-in."""
 
     def secrets(self) -> Iterable[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Struct
 from pydantic import Field
 
-from ragflow_lg.server.settings.sections import EmbeddingModel, Section
+from ragflow_lg.server.settings.sections import Section
 from ragflow_lg.services.memories import MEMORY_TYPES, MemoryType
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class MemorySection(Section):
     """
 
     name: str = ""
-    embedding_model: EmbeddingModel = ""
+    embedding_model: str = ""
     """The model of new datasets if it is blank."""
     llm_id: str = ""
     """The model that extracts what to remember; the default model if it is blank."""

@@ -46,7 +46,7 @@ async def test_the_settings_choose_file_and_model(tmp_path: Path) -> None:
     async with HttpServer([Route("/v1/embeddings", body=answer)]).running() as server:
         section = f'[embeddings."m@P"]\nbase_url = "http://127.0.0.1:{server.port}/v1"\napi_key = "s3cret"\n'
         settings = settings_of(
-            tmp_path, 'embedding = "m@P"\n' + section + '[embeddings."gone"]\nbase_url = "http://127.0.0.1:9/v1"'
+            tmp_path, 'embedding_model = "m@P"\n' + section + '[embeddings."gone"]\nbase_url = "http://127.0.0.1:9/v1"'
         )
         assert "s3cret" in settings.secrets
         fill(stored_knowledge(tmp_path / "k.db"), "e", {"a.md": ["cats sleep"]}, "gone")

@@ -14,10 +14,11 @@ from ragflow_lg.server.settings.server_section import ServerSection
 from tests.harness.rows import each_row
 
 
-@pytest.mark.parametrize("name", ["embedding", "embedding_model"])
-def test_the_embedding_model_has_one_name_and_an_old_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(f"RAGFLOW_LG_KNOWLEDGE__{name.upper()}", "m@P")
-    settings = Settings.model_validate({"memories": {"facts": {name: "m@Q"}}})
+def test_the_embedding_model_has_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGFLOW_LG_KNOWLEDGE__EMBEDDING_MODEL", "m@P")
+    with pytest.raises(ValidationError, match="embedding"):
+        Settings.model_validate({"memories": {"facts": {"embedding": "m@Q"}}})
+    settings = Settings.model_validate({"memories": {"facts": {"embedding_model": "m@Q"}}})
     assert settings.default_embedding == "m@P"
     assert settings.section(MemorySections)["facts"].settings("facts").embedding_model == "m@Q"
 
