@@ -115,8 +115,8 @@ class ConfiguredModels:
         section, known = _section(name.provider), found[1]
         if not known.family:
             return SettingsError(
-                f"The model {llm_id!r} cannot be used. {known.note} Choose another model with --model, or try the "
-                f"canvas without a model: --model {DEMO}."
+                f"The model {llm_id!r} cannot be used. {known.note} Choose another model with run --model, or try "
+                f"the canvas without a model: run --model {DEMO}."
             )
         if not known.base_url:
             has_variable = known.family in FAMILIES
@@ -206,5 +206,5 @@ def _unshared(llm_id: str, what: str, tenant: str) -> SettingsError:
 def _unusable(llm_id: str, why: str, setting: str, *, verb: str = "Set") -> SettingsError:
     return SettingsError(
         f"The model {llm_id!r} cannot be used: {why}. {verb} {setting} in the settings file, "
-        f"choose another model with --model, or try the canvas without a model: --model {DEMO}."
+        f"choose another model with run --model, or try the canvas without a model: run --model {DEMO}."
     )
