@@ -1,6 +1,6 @@
 """The session store as used by the runner: a saver, leases, run records and cancellation.
 
-``checkpoints`` contains the implementations for memory, SQLite and Redis.
+``checkpoints`` contains the implementations for memory, SQLite, PostgreSQL and Redis.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from ragflow_lg.server.cli.terminal import count_of, print_note, write_output
 if TYPE_CHECKING:
     from ragflow_lg.dsl_compiler.upgrade import Change
 
-canvas = make_group("Draw, compare, format, upgrade and eject canvases.")
+canvas = make_group("Draw, compare, format and upgrade canvases.")
 canvas.command(no_args_is_help=True)(diff)
 
 

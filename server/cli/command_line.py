@@ -54,7 +54,7 @@ _COMMANDS = {
     "init": Command(_BUILD, ".init:init", "Set up a folder with an example canvas and settings."),
     "check": Command(_BUILD, ".check:check", "Report all problems in canvases, with their line and column."),
     "needs": Command(_BUILD, ".needs:needs", "List what a canvas needs from the settings, and what is missing."),
-    "canvas": Command(_BUILD, ".canvas:canvas", "Draw, compare, format, upgrade and eject canvases."),
+    "canvas": Command(_BUILD, ".canvas:canvas", "Draw, compare, format and upgrade canvases."),
     "components": Command(
         _BUILD, ".components:components", "List all components, or describe one with its parameters.", False
     ),

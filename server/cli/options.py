@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal, TypeAlias, get_type_hints
 
 import typer
 
+from ragflow_lg.checkpoints.store_url import STORE_URLS
+
 
 def check_session_name(name: str | None) -> str | None:
     """Return the name of a session."""
@@ -31,12 +33,7 @@ CanvasFile: TypeAlias = Annotated[
     Path | None, typer.Option("--canvas", help="Canvas file. Default: the file of the session's last run.")
 ]
 Checkpoint: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--checkpoint",
-        help="Store of sessions: memory://, sqlite:///PATH, redis://HOST:PORT, rediss://HOST:PORT,"
-        " redis+sentinel://HOST:PORT/SERVICE or redis+cluster://HOST:PORT/NAME. Default: from the settings.",
-    ),
+    str, typer.Option("--checkpoint", help=f"Store of sessions: {STORE_URLS}. Default: from the settings.")
 ]
 
 

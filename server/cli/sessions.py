@@ -229,3 +229,4 @@ async def _cancel(store: Store, session: str, file: Path | None, settings: Setti
 for _command in (history, trace, rerun, fork, cancel, prune, export, delete):
     sessions.command(no_args_is_help=_command not in (prune, export))(_command)
 sessions.command("import", no_args_is_help=True)(import_)
+sessions.command("list", hidden=True)(list_)
