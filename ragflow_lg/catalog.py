@@ -12,14 +12,12 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable
 from functools import partial
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-import ragflow_lg.components
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import describe_entry_point, find_entry_points, load_entry_point
-from ragflow_lg.component.integration import GROUP, Integration, find_integrations
+from ragflow_lg.component.integration import BUILT_IN, GROUP, Integration, find_integrations
 from ragflow_lg.component.registry import BrokenSpec, Registry, Source
 from ragflow_lg.component.spec import AnySpec, ComponentSpec
 
@@ -33,8 +31,7 @@ FUNCTION_GROUP = "ragflow_lg.tools"
 def load_catalog() -> Registry:
     """Create a registry with all built-in and installed components."""
     sources = {
-        file.stem.replace("_", ""): partial(_load_built_in, f"ragflow_lg.components.{file.stem}")
-        for file in sorted(Path(ragflow_lg.components.__path__[0]).glob("[!_]*.py"))
+        module.replace("_", ""): partial(_load_built_in, f"ragflow_lg.components.{module}") for module in BUILT_IN
     }
     return Registry(sources, _find_more)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct, convert, field, to_builtins
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
 
 GROUP = "ragflow_lg.integrations"
 
+BUILT_IN = sorted(file.stem for file in Path(__file__).parents[1].joinpath("components").glob("[!_]*.py"))
+"""The modules of the core's components, each named after its component in snake case."""
+
 CORE_NAMES = {
-    "component": "agent agentinvoke begin canvas categorize dataoperations exitloop invoke iteration "
-    "iterationitem listoperations llm loop loopitem message retrieval stringtransform switch userfillup "
-    "variableaggregator variableassigner fillup parallel searchmydataset search_my_dataset "
+    "component": f"{' '.join(BUILT_IN).replace('_', '')} fillup parallel searchmydataset search_my_dataset "
     "search_my_dateset",
     "section": "agents canvases checkpoint_durability checkpoint_prefix checkpoint_ttl_s checkpoints compat crawler "
     "default_model embeddings encryption_keys http limits models otel pauses prompts "
