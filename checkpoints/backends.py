@@ -1,10 +1,10 @@
-"""The backends, by URL scheme. To add one, write a folder (or module), a scheme in `store_url` and a case here."""
+"""The backends, by URL scheme. CONTRIBUTING.md says how to add one."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, assert_never
 
 from msgspec.structs import replace
 
@@ -63,18 +63,22 @@ async def open_store(
 
 
 @asynccontextmanager
-async def _open_database(kind: str, url: str, prefix: str) -> AsyncGenerator[SqlDatabase]:
+async def _open_database(
+    kind: Literal["memory", "sqlite", "postgresql"], url: str, prefix: str
+) -> AsyncGenerator[SqlDatabase]:
     if kind == "postgresql":
         require("postgresql", "A session store in PostgreSQL", CheckpointError)
         from ragflow_lg.checkpoints.sql.postgresql_database import open_database
 
         async with open_database(url, prefix) as database:
             yield database
-        return
-    from ragflow_lg.checkpoints.sql.sqlite_file import open_memory, open_sqlite
+    elif kind == "sqlite" or kind == "memory":
+        from ragflow_lg.checkpoints.sql.sqlite_file import open_memory, open_sqlite
 
-    async with open_sqlite(sqlite_path(url)) if kind == "sqlite" else aclosing(open_memory()) as file:
-        yield file
+        async with open_sqlite(sqlite_path(url)) if kind == "sqlite" else aclosing(open_memory()) as file:
+            yield file
+    else:
+        assert_never(kind)
 
 
 async def store_exists(url: str, *, prefix: str = "") -> bool:
@@ -93,10 +97,12 @@ async def store_exists(url: str, *, prefix: str = "") -> bool:
         from ragflow_lg.checkpoints.sql.postgresql_database import has_schema
 
         return await has_schema(url, prefix)
-    require("redis", "A session store in Redis", CheckpointError)
-    from ragflow_lg.checkpoints.redis.redis_store import has_redis_store
+    if kind == "redis":
+        require("redis", "A session store in Redis", CheckpointError)
+        from ragflow_lg.checkpoints.redis.redis_store import has_redis_store
 
-    return await has_redis_store(url, prefix)
+        return await has_redis_store(url, prefix)
+    assert_never(kind)
 
 
 async def probe_store(url: str, *, ttl_s: int) -> list[CheckResult]:
@@ -120,6 +126,8 @@ async def probe_store(url: str, *, ttl_s: int) -> list[CheckResult]:
         except CheckpointError as error:
             return [CheckResult(False, str(error), "Start the server, or correct the URL, user and password.")]
         return [CheckResult(True, f"the server answers, and {'has' if exists else 'will get'} the tables of sessions")]
-    from ragflow_lg.checkpoints.redis.redis_probe import probe_redis
+    if kind == "redis":
+        from ragflow_lg.checkpoints.redis.redis_probe import probe_redis
 
-    return [result async for result in probe_redis(url, ttl_s)]
+        return [result async for result in probe_redis(url, ttl_s)]
+    assert_never(kind)

@@ -7,7 +7,7 @@ import copy
 import sqlite3
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 import orjson
 from langgraph.store.base import BaseStore, Item, Op, PutOp, Result
@@ -144,7 +144,7 @@ async def _open_inner(url: str, prefix: str) -> AsyncGenerator[tuple[BaseStore, 
 
         async with open_database(url, prefix) as database:
             yield AsyncPostgresStore(database.pool), (Error, OSError)
-    else:
+    elif kind == "redis":
         require("redis", "A session store in Redis", CheckpointError)
         from redis.exceptions import RedisError
 
@@ -153,3 +153,5 @@ async def _open_inner(url: str, prefix: str) -> AsyncGenerator[tuple[BaseStore, 
 
         async with open_redis(url) as client:
             yield RedisItems(client, key_prefix(url, prefix)), (RedisError, OSError)
+    else:
+        assert_never(kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from ragflow_lg.base.errors import CheckpointError
 
@@ -18,12 +19,14 @@ STORE_URLS = (
 )
 """Supported URLs, for error messages."""
 
+StoreKind: TypeAlias = Literal["memory", "sqlite", "postgresql", "redis"]
+
 REDIS_SCHEMES = ("redis", "rediss", SENTINEL, CLUSTER)
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
-def store_kind(url: str) -> str:
-    """Return the kind of store that a URL refers to: ``memory``, ``sqlite``, ``postgresql`` or ``redis``.
+def store_kind(url: str) -> StoreKind:
+    """Return the kind of store that a URL refers to.
 
     Raises:
         CheckpointError: if the URL is invalid. The message explains how to write one.
@@ -43,7 +46,7 @@ def store_kind(url: str) -> str:
             problem = f"write three slashes, sqlite:///{example}, or four for an absolute path."
     elif separator and scheme in (*REDIS_SCHEMES, "postgresql"):
         if rest:
-            return scheme if scheme == "postgresql" else "redis"
+            return "postgresql" if scheme == "postgresql" else "redis"
         problem = f"it has no host; {problem}"
     raise CheckpointError(f"Invalid session store URL {redact_url(url)!r}: {problem}")
 

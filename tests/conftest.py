@@ -16,7 +16,8 @@ from tests.harness.failure_reports import pytest_runtest_makereport as pytest_ru
 from tests.harness.loaded_python import loaded_python
 from tests.harness.redis_server import redis_server, valkey_server
 from tests.harness.shared_databases import shared_databases
-from tests.stores import OpenStore, fresh_prefix, store_opener
+from tests.stores import SHARED as SHARED_STORES
+from tests.stores import STORES, OpenStore, fresh_prefix, store_opener, store_url
 
 # python -m tests.campaigns properties 1000 tries more values.
 settings.register_profile("no deadlines", deadline=None, max_examples=int(os.environ.get("EXAMPLES", "25")))
@@ -126,17 +127,19 @@ def valkey_url() -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=["memory", "sqlite", "redis"])
+@pytest.fixture(params=STORES)
 def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     """Open a session store of each kind, the same one each time."""
-    if request.param == "redis":
-        return store_opener(request.getfixturevalue("redis_url"), fresh_prefix())
-    return store_opener("memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/sessions.db")
+    return store_opener(store_url(request, tmp_path), fresh_prefix())
 
 
-@pytest.fixture(params=["sqlite", "redis"])
-def reopen_shared(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
+@pytest.fixture(params=SHARED_STORES)
+def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a store that processes can share."""
+    return store_url(request, tmp_path)
+
+
+@pytest.fixture
+def reopen_shared(shared_url: str) -> OpenStore:
     """Open a session store that processes can share."""
-    if request.param == "redis":
-        return store_opener(request.getfixturevalue("redis_url"), fresh_prefix())
-    return store_opener(f"sqlite:///{tmp_path}/sessions.db")
+    return store_opener(shared_url, fresh_prefix())

@@ -3,8 +3,10 @@
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple, empty_checkpoint
 from redis.asyncio import Redis
@@ -20,6 +22,17 @@ OpenStore = Callable[[], AbstractAsyncContextManager[Store]]
 """Opens the same store again and again, as processes would."""
 
 METADATA: CheckpointMetadata = {"source": "loop", "step": 1}
+
+
+SHARED = ("sqlite", "redis")
+"""The kinds that processes can share. `tests.checkpoints` tries more."""
+STORES = ("memory", *SHARED)
+
+
+def store_url(request: pytest.FixtureRequest, folder: Path) -> str:
+    """Return the URL of a store of the kind that is the parameter: of a file, or of the server of a fixture."""
+    known = {"memory": "memory://", "sqlite": f"sqlite:///{folder}/s.db"}
+    return known.get(request.param) or request.getfixturevalue(f"{request.param}_url")
 
 
 def store_opener(url: str, prefix: str = "", keys: Sequence[EncryptionKey] = ()) -> OpenStore:

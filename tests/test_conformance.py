@@ -1,7 +1,5 @@
 """Every conformance case: the project's own ones, and the recorded ones if available."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.conftest import FIXTURES, SHARED
@@ -52,7 +50,6 @@ def test_recorded_case_passes(case: Case) -> None:
     check(case)
 
 
-@pytest.mark.parametrize("store", ["sqlite", "redis"])
 @each_row("case", PAUSING)
-def test_pauses_survive_a_new_process_for_every_turn(case: Case, store: str, redis_url: str, tmp_path: Path) -> None:
-    check(case, store_opener(redis_url if store == "redis" else f"sqlite:///{tmp_path}/{case.id}.db", fresh_prefix()))
+def test_pauses_survive_a_new_process_for_every_turn(case: Case, shared_url: str) -> None:
+    check(case, store_opener(shared_url.replace("s.db", f"{case.id}.db"), fresh_prefix()))

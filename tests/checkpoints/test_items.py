@@ -13,17 +13,16 @@ from langgraph.store.base import InvalidNamespaceError, PutOp
 from ragflow_lg.base.errors import CheckpointError, SessionKeyError
 from ragflow_lg.checkpoints import ItemStore, open_items
 from ragflow_lg.services.encryption import EncryptionKey
-from tests.stores import fresh_prefix
+from tests.stores import SHARED, STORES, fresh_prefix, store_url
 
 OpenItems = Callable[..., AbstractAsyncContextManager[ItemStore]]
 
 OLD, NEW = EncryptionKey("old", bytes(32)), EncryptionKey("new", bytes(range(32)))
 
 
-@pytest.fixture(params=["sqlite", "redis"])
+@pytest.fixture(params=SHARED)
 def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> OpenItems:
-    url = request.getfixturevalue("redis_url") if request.param == "redis" else f"sqlite:///{tmp_path}/items.db"
-    prefix = fresh_prefix()
+    url, prefix = store_url(request, tmp_path), fresh_prefix()
 
     @asynccontextmanager
     async def open_again(*keys: EncryptionKey) -> AsyncGenerator[ItemStore]:
@@ -33,10 +32,9 @@ def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> OpenItems:
     return open_again
 
 
-@pytest.fixture(params=["memory", "sqlite", "redis"])
+@pytest.fixture(params=STORES)
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[ItemStore]:
-    url = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/items.db"}.get(request.param)
-    async with open_items(url or request.getfixturevalue("redis_url"), prefix=fresh_prefix()) as store:
+    async with open_items(store_url(request, tmp_path), prefix=fresh_prefix()) as store:
         yield store
 
 

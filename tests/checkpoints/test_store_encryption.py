@@ -23,7 +23,7 @@ from ragflow_lg.services.sessions import RunRecord
 from tests.checkpoints.sessions.test_session_import import WAITING, play
 from tests.fakes.canvas import CATALOG, canvas
 from tests.fakes.services import fake_services
-from tests.stores import OpenStore, checkpoint_config, fresh_prefix, put_checkpoint, store_opener
+from tests.stores import SHARED, OpenStore, checkpoint_config, fresh_prefix, put_checkpoint, store_opener, store_url
 
 OLD, NEW = EncryptionKey("old", b"o" * 32), EncryptionKey("new", b"n" * 32)
 OpenWith = Callable[..., OpenStore]
@@ -31,11 +31,10 @@ OpenWith = Callable[..., OpenStore]
 SECRET = "correct-horse"
 
 
-@pytest.fixture(params=["sqlite", "redis"])
+@pytest.fixture(params=SHARED)
 def open_with(request: pytest.FixtureRequest, tmp_path: Path) -> OpenWith:
     """Return a function that opens one store, on disk or in Redis, with keys."""
-    url = request.getfixturevalue("redis_url") if request.param == "redis" else f"sqlite:///{tmp_path}/s.db"
-    prefix = fresh_prefix()
+    url, prefix = store_url(request, tmp_path), fresh_prefix()
     return lambda *keys: store_opener(url, prefix, keys)
 
 

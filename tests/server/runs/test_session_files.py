@@ -14,16 +14,13 @@ from tests.server.cli.command import Completed, call
 from tests.server.http.app_server import ECHO, AppServer, start_app
 
 
-@pytest.fixture(params=["sqlite", "redis"])
-def options(request: pytest.FixtureRequest, tmp_path: Path, database_url: str) -> dict[str, Any]:
+@pytest.fixture
+def options(shared_url: str, tmp_path: Path, database_url: str) -> dict[str, Any]:
     """Options of a server whose settings are in `tmp_path`."""
-    store: str = (
-        request.getfixturevalue("redis_url") if request.param == "redis" else f"sqlite:///{tmp_path}/sessions.db"
-    )
     files = tmp_path / "files"
-    text = f"checkpoints = '{store}'\n[server]\ndatabase = '{database_url}'\nfiles = '{files}'\n"
+    text = f"checkpoints = '{shared_url}'\n[server]\ndatabase = '{database_url}'\nfiles = '{files}'\n"
     (tmp_path / "s.toml").write_text(text)
-    return {"checkpoints": store, "database": SecretStr(database_url), "files": files}
+    return {"checkpoints": shared_url, "database": SecretStr(database_url), "files": files}
 
 
 async def delete(folder: Path, *words: str) -> Completed:
