@@ -42,7 +42,10 @@ class LeaseHolder(Struct, frozen=True):
 
 
 class LeaseTable(Protocol):
-    """Storage for leases. Each method is atomic."""
+    """Storage for leases, which expire by the store's clock. Each method is atomic."""
+
+    lease_ms: int
+    """How long a lease lasts."""
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
@@ -50,7 +53,10 @@ class LeaseTable(Protocol):
         ...
 
     async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
-        """Return the new token, or the current holder. A lease whose token is ``dead_token`` is replaced."""
+        """Return the new token, or the current holder. A lease whose token is ``dead_token`` is replaced.
+
+        A token is larger than all before, also than those before `forget`, and clears the session's request to cancel.
+        """
         ...
 
     async def find(self, session: str) -> LeaseHolder | None:
@@ -62,7 +68,7 @@ class LeaseTable(Protocol):
         ...
 
     async def free(self, session: str, token: int) -> None:
-        """End the lease if its token is still this one."""
+        """End the lease if its token is still this one, in the open transaction if any."""
         ...
 
     async def forget(self, session: str) -> None:

@@ -111,12 +111,12 @@ class RedisLeaseTable:
     def __init__(self, client: Redis, sessions: RedisSessions) -> None:
         self._client = cast("Any", client)
         self._sessions = sessions
-        self._lease_ms = int(LEASE_S * 1000)
+        self.lease_ms = int(LEASE_S * 1000)
 
     async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
         """Lease a session if it is free or the token of its lease is ``dead_token``."""
         keys = (self._sessions.lease_key(session), self._counter_key(session), *self._sessions.cancel_keys(session))
-        arguments = (str(owner), dead_token or -1, self._lease_ms, session, TOKEN_TTL_S)
+        arguments = (str(owner), dead_token or -1, self.lease_ms, session, TOKEN_TTL_S)
         is_ours, token, holder = await self._client.eval(_TAKE, len(keys), *keys, *arguments)
         return int(token) if is_ours else _holder(token, holder)
 
@@ -127,7 +127,7 @@ class RedisLeaseTable:
 
     async def renew(self, session: str, token: int) -> bool:
         """Extend a lease."""
-        return bool(await self._client.eval(_RENEW, 1, self._sessions.lease_key(session), token, self._lease_ms))
+        return bool(await self._client.eval(_RENEW, 1, self._sessions.lease_key(session), token, self.lease_ms))
 
     async def free(self, session: str, token: int) -> None:
         """End a lease, in the open transaction if any: it has the lease's token."""

@@ -182,7 +182,7 @@ class SqlLeaseTable:
 
     def __init__(self, database: SqlDatabase) -> None:
         self._database = database
-        self._lease_ms = int(LEASE_S * 1000)
+        self.lease_ms = int(LEASE_S * 1000)
         self.errors = database.errors
         now = database.now_ms
         self._take = (
@@ -197,7 +197,7 @@ class SqlLeaseTable:
     async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
         """Lease a session if it is free, its lease has expired, or the token of its lease is ``dead_token``."""
         thread = thread_of_session(session)
-        taking = Statement(self._take, (thread, str(owner), self._lease_ms, dead_token))
+        taking = Statement(self._take, (thread, str(owner), self.lease_ms, dead_token))
         taken, held = await self._database.commit(thread, [taking, Statement(self._is_held, (thread,))])
         return int(taken[0][0]) if taken else _holder(held) or LeaseHolder(None, 0)
 
@@ -207,7 +207,7 @@ class SqlLeaseTable:
 
     async def renew(self, session: str, token: int) -> bool:
         """Extend a lease."""
-        thread, update = thread_of_session(session), _update(self._renew, session, token, self._lease_ms)
+        thread, update = thread_of_session(session), _update(self._renew, session, token, self.lease_ms)
         (updated,) = await self._database.commit(thread, [update])
         return bool(updated)
 

@@ -109,7 +109,7 @@ class Runs(Protocol):
     """Run records."""
 
     async def put(self, record: RunRecord) -> None:
-        """Store a record, replacing any older record of the run."""
+        """Store a record, replacing any older record of the run, in the open transaction if any."""
         ...
 
     async def get(self, run_id: str) -> RunRecord | None:
@@ -163,7 +163,10 @@ class Traces(Protocol):
     """
 
     async def put(self, record: RunRecord, trace: Trace) -> None:
-        """Store a run's trace, replacing an older one. Traces of the session's old runs may be dropped."""
+        """Store a run's trace, replacing an older one, in the open transaction if any.
+
+        Traces of the session's old runs may be dropped.
+        """
         ...
 
     async def get(self, run_id: str) -> Trace | None:

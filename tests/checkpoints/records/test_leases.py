@@ -1,7 +1,6 @@
 import asyncio
 import os
 from contextlib import ExitStack, suppress
-from typing import Any
 
 import pytest
 
@@ -128,8 +127,8 @@ async def test_a_killed_owner_is_replaced_immediately(shared_url: str) -> None:
 async def test_an_expired_lease_is_replaced_although_its_process_lives(reopen_shared: OpenStore) -> None:
     """This happens if a release fails or its owner is cancelled."""
     async with reopen_shared() as store:
-        table: Any = stored_leases(store).table
-        table._lease_ms = 200  # opening a store sets it
+        table = stored_leases(store).table
+        table.lease_ms = 200
         first = await table.take(_hex("anna"), this_process(), 0)
         assert isinstance(first, int)
         with pytest.raises(ConflictError):
@@ -144,6 +143,7 @@ class SilentLeaseTable:
     """A lease table that grants every lease, and then never answers."""
 
     errors: tuple[type[Exception], ...] = ()
+    lease_ms = 0
 
     async def take(self, session: str, owner: Owner, dead_token: int) -> int:
         return 1

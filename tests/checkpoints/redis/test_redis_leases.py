@@ -31,7 +31,7 @@ async def test_a_lease_is_the_hash_of_ragflow_and_expires_by_the_clock_of_the_se
     prefix = fresh_prefix()
     async with redis_client(redis_url) as client:
         table = RedisLeaseTable(client, RedisSessions(client, prefix, 60))
-        table._lease_ms = 300  # pyright: ignore[reportPrivateUsage] - shorter than in use
+        table.lease_ms = 300  # shorter than in use
         elsewhere = Owner("another-host", 7, "1")
         first = await table.take(SESSION, elsewhere, 0)
         assert isinstance(first, int)
