@@ -39,7 +39,7 @@ class Size(NamedTuple):
 
 
 BUDGET = {"core": Size(78_709, 525), "integrations": Size(21_248, 152), "tests": Size(74_423, 732)}
-"""Only ever lowered. What needs more takes as much away elsewhere."""
+"""Lowered by what a change takes away; raised only by what something new adds, in a commit of its own."""
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("ragflow_lg", *(f"ragflow_lg.{name}" for name in OUTSIDE[:-1]))
 
