@@ -1,11 +1,13 @@
 import os
 import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.checkpoints.sql.sql_database import Rows, Statement
 from ragflow_lg.checkpoints.sql.sqlite_file import open_sqlite
 
 
@@ -14,6 +16,17 @@ async def test_only_the_owner_can_read_a_new_file(tmp_path: Path) -> None:
     async with open_sqlite(path) as file:
         assert await file.read("SELECT count(*) FROM runs") == [(0,)]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_no_other_process_writes_between_the_read_and_the_write_of_a_transaction(tmp_path: Path) -> None:
+    def is_locked(_: Rows) -> str:
+        other = sqlite3.connect(tmp_path / "s.db", timeout=0)
+        with closing(other), pytest.raises(sqlite3.OperationalError, match="locked"):
+            other.execute("DELETE FROM runs")
+        return ""
+
+    async with open_sqlite(tmp_path / "s.db") as file:
+        await file.commit("t", [Statement("SELECT * FROM runs", check=is_locked), Statement("DELETE FROM runs")])
 
 
 async def test_other_files_and_folders_are_rejected(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ async def test_keys_are_listed_newest_first_in_pages_without_reading_values(
 
 
 async def test_acknowledged_checkpoints_are_readable_despite_other_failing_writers(reopen: OpenStore) -> None:
-    """Some writers are rejected, some cancelled; none affects the checkpoints of another one."""
+    """Some writers are rejected, some cancelled; none affects the checkpoints of another one, or of another store."""
     acknowledged: dict[tuple[str, str], Any] = {}
     foreign = str(uuid.uuid4())
 
@@ -153,8 +153,8 @@ async def test_acknowledged_checkpoints_are_readable_despite_other_failing_write
                 async with asyncio.timeout(0.0005 * (number % 5)):
                     await put_outputs(store, "impatient", {"a": f"{number}" * 2000})
 
-    async with reopen() as store, hold_lease(store.leases, foreign):
-        normal = (write_normally(store, f"t{n}") for n in range(4))
+    async with reopen() as store, reopen() as other, hold_lease(store.leases, foreign):
+        normal = (write_normally((store, other)[n % 2], f"t{n}") for n in range(4))
         await asyncio.gather(*normal, write_without_lease(store), write_with_timeout(store))
     async with reopen() as store:
         for (thread, id_), values in acknowledged.items():
