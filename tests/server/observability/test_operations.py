@@ -127,6 +127,18 @@ async def test_a_tenant_at_its_limit_does_not_delay_others() -> None:
     assert slots.in_use == 0
 
 
+async def test_a_cancelled_waiter_takes_no_slot() -> None:
+    slots = RunSlots(1, max_waiting=5, wait_s=5)
+    release = await slots.acquire("a")
+    early, late = (asyncio.create_task(slots.acquire("b")) for _ in range(2))
+    await _let_tasks_run()
+    early.cancel()
+    release()
+    late.cancel()  # just when it is granted the slot
+    await asyncio.gather(early, late, return_exceptions=True)
+    assert (slots.in_use, slots.queue_length) == (0, 0)
+
+
 async def test_long_inputs_wait_for_each_other_but_not_for_those_of_other_tenants() -> None:
     slots = RunSlots(100, max_waiting=10, wait_s=5, max_input_chars=100)
     release = await slots.acquire(Places("a", input_chars=70))
