@@ -79,6 +79,31 @@ def test_endpoints_and_keys_of_tools(home: Path, monkeypatch: pytest.MonkeyPatch
     assert Settings().tool_settings == ToolSettings()
 
 
+KEYS = """
+encryption_keys = [{ id = "a", key = "geheim-1" }]
+server.users."a@a.example".password = "geheim-2"
+providers.a.api_key = "geheim-3"
+tools.a.api_key = "geheim-4"
+embeddings.a.api_key = "geheim-5"
+rerankers.a.api_key = "geheim-6"
+code.api_key = "geheim-7"
+email.servers.a = { host = "a.example", sender = "a@a.example", password = "geheim-8" }
+knowledge.url = "elasticsearch+https://a:geheim-9@a.example"
+knowledge.ragflow_api_key = "geheim-10"
+knowledge.datasets.a = { retriever = "a:b", api_key = "geheim-11" }
+mcp.a = { url = "geheim-12", headers.a = "geheim-13", variables.a = "geheim-14" }
+mcp.b = { command = "b", env.a = "geheim-15" }
+speech.a.api_key = "geheim-16"
+transcription = { base_url = "https://a.example", api_key = "geheim-17" }
+sql.connections.a = { db_type = "sqlite", database = "a", password = "geheim-18", options.a = "a long geheim-19" }
+"""
+
+
+def test_the_keys_of_all_sections_are_secrets(home: Path) -> None:
+    secrets = load_settings(write(home / "s.toml", KEYS)).secrets
+    assert {text.rpartition(" ")[2] for text in secrets} == {f"geheim-{number}" for number in range(1, 20)}
+
+
 def test_the_key_of_a_known_provider_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DASHSCOPE_API_KEY", "geheim-6")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "geheim-9")
