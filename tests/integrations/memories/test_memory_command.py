@@ -13,6 +13,7 @@ from ragflow_lg.services.memories import Exchange
 from tests.fakes.services import fake_services
 from tests.harness.rows import each_row
 from tests.server.cli.command import invoke
+from tests.server.cli.conftest import _at_home  # noqa: F401  # pyright: ignore[reportPrivateUsage, reportUnusedImport]
 
 SETTINGS = """
 checkpoints = "sqlite:///{folder}/memories.db"
