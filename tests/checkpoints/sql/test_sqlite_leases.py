@@ -55,7 +55,7 @@ async def test_a_lease_in_a_deleted_file_is_lost(tmp_path: Path) -> None:
     lost: list[int] = []
     async with open_sqlite(tmp_path / "s.db") as file:
         table = SqlLeaseTable(file)
-        await StoredLeases(table, lease_s=0.5, renew_s=0.02).acquire("anna", lambda: lost.append(1))
+        await StoredLeases(table, lease_s=2.0, renew_s=0.02).acquire("anna", lambda: lost.append(1))
         await asyncio.sleep(0.1)
         assert not lost
         (tmp_path / "s.db").unlink()

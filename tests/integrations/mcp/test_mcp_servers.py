@@ -66,12 +66,11 @@ async def call(server: McpServer, headers: Mapping[str, str] | None = None) -> s
 
 
 async def test_agents_share_a_session_unless_their_headers_differ(connections: list[FakeConnection]) -> None:
-    server = server_of()
-    await asyncio.gather(call(server), call(server))
-    await call(server, {"Y": "1"})
-    await call(server, {"Y": "1"})
+    servers = McpServers({"s": WEB}, GuardedHttpClient(HttpSettings()))
+    for headers in ({}, {"Y": "1"}):
+        await asyncio.gather(*(servers.call("s", "t", {}, headers) for _ in range(2)))
     assert [session.headers for session in connections] == [{"X": "geheim"}, {"X": "geheim", "Y": "1"}]
-    await server.aclose()
+    await servers.aclose()
     assert all(session.is_closed for session in connections)
 
 
@@ -118,10 +117,13 @@ async def test_an_invalid_url_is_an_error_that_does_not_repeat_it(connections: l
 
 
 def test_only_allowed_tools_pass_the_check() -> None:
-    server = server_of(McpServerSettings("stdio", "cmd", allow=("read",)))
-    server.check("read")
+    settings = {"s": McpServerSettings("stdio", "cmd", allow=("read",))}
+    servers = McpServers(settings, GuardedHttpClient(HttpSettings()))
+    servers.check("s", "read")
     with pytest.raises(SettingsError, match=r"'write' of the MCP server 's'. Add it to allow in \[mcp.\"s\"\]"):
-        server.check("write")
+        servers.check("s", "write")
+    with pytest.raises(SettingsError, match="no MCP server 'none'"):
+        servers.check("none", "read")
 
 
 def test_without_the_sdk_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,8 +119,11 @@ async def test_the_refusal_of_a_full_store_names_the_route_that_frees_it(
     client = native(server)
     agent_id = await server.agent(ECHO)
     file = await upload(server, agent_id, "a")
+    folder = server.app_state.settings.server.files
+    stored = set(folder.glob("*/*/*"))
     refused = await server.client.post(f"/agents/{agent_id}/upload", files={"file": ("b", b"x" * 10)})
     assert refused.status_code == 429
+    assert set(folder.glob("*/*/*")) == stored
     message = refused.json()["message"]
     assert (f"quota {quota} of" in message, "DELETE /native/v1/files/ID" in message) == (True, True)
     assert (await client.delete(f"/files/{file['id']}")).status_code == 204

@@ -93,6 +93,16 @@ async def test_deleted_sessions(server: AppServer) -> None:
     assert (await server.delete(path)) == (await server.get(path)) == {"code": 102, "message": "Session not found!"}
 
 
+async def test_sessions_keep_their_version(server: AppServer) -> None:
+    agent_id = await server.agent(ECHO)
+    old = await server.session(agent_id)
+    await server.client.put(f"/agents/{agent_id}", json={"release": True})
+    await server.client.put(f"/agents/{agent_id}", json={"dsl": FORM})
+    sessions = (old, await server.session(agent_id, release=True), await server.session(agent_id))
+    events = [(await server.ask(agent_id, "x", session_id=id_))["data"]["event"] for id_ in sessions]
+    assert events == ["message_end", "message_end", "user_inputs"]
+
+
 async def test_lists_are_filtered_and_limited_to_the_tenant(server: AppServer) -> None:
     agent_id = await server.agent(ECHO)
     id_ = await server.session(agent_id, exp_user_id="eve", name="Hers")
