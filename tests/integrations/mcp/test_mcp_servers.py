@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -44,6 +45,9 @@ class FakeConnection:
             self.has_ended = True
             raise ServiceError(step, is_retryable=step == "refused")
         return ServerAnswer((step,))
+
+    async def tools(self) -> list[Any]:
+        return [SimpleNamespace(name=name, description="", inputSchema={}) for name in ("read", "write")]
 
     async def aclose(self) -> None:
         self.is_closed = True
@@ -116,9 +120,11 @@ async def test_an_invalid_url_is_an_error_that_does_not_repeat_it(connections: l
     assert "geheim" not in str(caught.value)
 
 
-def test_only_allowed_tools_pass_the_check() -> None:
+@pytest.mark.usefixtures("connections")
+async def test_only_allowed_tools_are_listed_and_pass_the_check() -> None:
     settings = {"s": McpServerSettings("stdio", "cmd", allow=("read",))}
     servers = McpServers(settings, GuardedHttpClient(HttpSettings()))
+    assert [tool.name for tool in await servers.list_tools("s")] == ["read"]
     servers.check("s", "read")
     with pytest.raises(SettingsError, match=r"'write' of the MCP server 's'. Add it to allow in \[mcp.\"s\"\]"):
         servers.check("s", "write")
