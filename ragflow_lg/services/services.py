@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct, field
 
-from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.errors import RagflowLgError, SettingsError
 from ragflow_lg.base.ids import RunId
 from ragflow_lg.services.artifacts import Artifacts, NoArtifacts
 from ragflow_lg.services.chat import ChatModels
@@ -157,7 +157,7 @@ class Services(Struct, frozen=True):
     """The services of integrations, by their Protocols."""
     secrets: tuple[str, ...] = ()
     """Keys and passwords from the settings, which are redacted in all output."""
-    unopened: Mapping[type, SettingsError] = field(default_factory=dict[type, SettingsError])
+    unopened: Mapping[type, RagflowLgError] = field(default_factory=dict[type, RagflowLgError])
     """Why services of integrations could not be opened, by their Protocols."""
 
     def __repr__(self) -> str:
@@ -179,7 +179,7 @@ class Services(Struct, frozen=True):
         """Return the service of an integration, or None if there is none.
 
         Raises:
-            SettingsError: if it cannot be opened.
+            RagflowLgError: if it cannot be opened.
         """
         if protocol in self.unopened:
             raise self.unopened[protocol]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.errors import RagflowLgError, SettingsError
 from ragflow_lg.base.extras import find_entry_points, load_entry_point
 from ragflow_lg.component.integration import find_services, missing_services
 from ragflow_lg.services.tool_policies import ToolGuard, ToolPolicies
@@ -141,7 +141,10 @@ async def _open_player(player: Player, settings: Settings, policies: ToolPolicie
 async def open_integrations(settings: Settings, services: Services) -> AsyncGenerator[Services]:
     """Add the services of the integrations, but those that a recording already plays.
 
-    The error of one that cannot be opened is raised where it is asked for.
+    The error of one that cannot be opened is raised where it is asked for, unless the settings describe it.
+
+    Raises:
+        SettingsError: if one that the settings describe cannot be opened.
     """
     services = replace(services, unopened=missing_services())
     async with AsyncExitStack() as stack:
@@ -151,7 +154,9 @@ async def open_integrations(settings: Settings, services: Services) -> AsyncGene
             try:
                 opened = await stack.enter_async_context(integration.load(service.open)(settings, services))
             except Exception as error:  # noqa: BLE001 - third-party code may raise anything
-                found = error if isinstance(error, SettingsError) else integration.blame(service.open, error)
+                found = error if isinstance(error, RagflowLgError) else integration.blame(service.open, error)
+                if integration.sections.keys() & settings.model_fields_set:
+                    raise found from None
                 services = replace(services, unopened={**services.unopened, protocol: found})
             else:
                 services = replace(services, integrations={**services.integrations, protocol: opened})

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ragflow_lg.adapters.known_providers import KnownProvider, RerankStyle, provider_of_model
+from ragflow_lg.adapters.model_endpoint import endpoint_host
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.settings.provider_variables import find_address
 from ragflow_lg.server.settings.secret import Secret
@@ -25,6 +27,9 @@ class Section(BaseModel):
     def secrets(self) -> Iterable[str]:
         """Return all keys and passwords as plain text."""
         return ()
+
+    def check(self, name: str) -> None:
+        """Raise SettingsError if what is set cannot work, so that no process starts with it. A table has the name."""
 
 
 class KeySection(Section):
@@ -49,11 +54,16 @@ def web_address(value: str) -> str:
     """Return an address without surrounding spaces.
 
     Raises:
-        ValueError: If it does not begin with ``http://`` or ``https://``.
+        ValueError: If it does not begin with ``http://`` or ``https://`` and a host.
     """
     text = value.strip()
-    if not text.lower().startswith(("http://", "https://")):
-        raise ValueError("should be a web address that begins with http:// or https://")
+    try:
+        parts = urlsplit(text)
+        is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # its text has the value
+        is_address = False
+    if not is_address:
+        raise ValueError("should be a web address that begins with http:// or https:// and a host")
     return text
 
 
@@ -129,6 +139,10 @@ class EndpointSection(KeySection):
             key = Secret(env=known[1].key)
         fields |= {"api_key": key.read(), "key_problem": key.problem()}
         return {**fields, "base_url": self.address(id_), "model": model}
+
+    def check(self, name: str) -> None:
+        """Raise SettingsError if there is no address."""
+        endpoint_host(self.address(name))
 
     @staticmethod
     def _known_address(provider: KnownProvider) -> str:

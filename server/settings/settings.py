@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
-from pydantic import Field, PrivateAttr, create_model
+from pydantic import Field, PrivateAttr, create_model, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import TypedDict
 
@@ -15,6 +15,7 @@ from ragflow_lg.adapters.chat.chat_settings import DEMO, ChatModelSettings, Mode
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.known_providers import PROVIDERS, find_provider, provider_of_model
 from ragflow_lg.adapters.model_endpoint import EmbeddingSettings
+from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.component.integration import find_integrations
 from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.server.settings.compat_choices import CompatChoices
@@ -133,6 +134,18 @@ class CoreSettings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Return the sources in order: the environment overrides the file, whose contents are passed as arguments."""
         return env_settings, init_settings
+
+    @field_validator("*")
+    @classmethod
+    def _check_sections(cls, value: Any) -> Any:
+        sections = cast("dict[str, Any]", value) if isinstance(value, dict) else {"": value}
+        for name, section in sections.items():
+            if isinstance(section, Section):
+                try:
+                    section.check(name)
+                except SettingsError as error:
+                    raise ValueError(str(error)) from None
+        return cast("Any", value)
 
     @property
     def shared(self) -> Mapping[str, Any]:

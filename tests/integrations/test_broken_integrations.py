@@ -139,7 +139,7 @@ def test_what_is_broken_inside_fails_where_it_is_used(folder: Path) -> None:
         folder,
         "Integration(__name__, components={'Ztool': '.tool', 'Lost': '.gone'}, "
         "services=(Service('.nosuch:Z', '.nosuch:z', 'z'), Service('.m:Words', '.m:open_words', 'words')), "
-        "needs={'z': NeedKind('z', 'x', '.nosuch:f')}, probe='.m:probe')",
+        "needs={'z': NeedKind('z', 'x', '.nosuch:f')}, probe='.m:probe', sections={'zsec': '.m:Good'})",
     )
     answer = run(
         folder, "run", str(ROOT / "examples" / "loop.json"), "Hello", "--model", "demo", "--record", "tape.jsonl"
@@ -149,6 +149,10 @@ def test_what_is_broken_inside_fails_where_it_is_used(folder: Path) -> None:
     (folder / "canvas.json").write_text(json.dumps(canvas(parts)))
     used = run(folder, "run", "canvas.json", "Hello")
     assert ".m:open_words of the integration zz cannot be used: ValueError: no words" in used.stderr + used.stdout
+    (folder / "settings.toml").write_text("[zsec]\n")
+    refused = run(folder, "run", str(ROOT / "examples" / "loop.json"), "Hello", "--settings", "settings.toml")
+    assert ".m:open_words of the integration zz cannot be used: ValueError: no words" in refused.stderr
+    assert refused.returncode == 2
     found = run(folder, "doctor").stdout
     assert "the integration zz cannot be checked" in found
     assert ".m:probe of the integration zz cannot be used: ValueError: no probe" in found

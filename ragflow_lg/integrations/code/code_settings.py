@@ -155,6 +155,11 @@ class CodeSection(KeySection):
     def _is_address(cls, value: str) -> str:
         return web_address(value) if value.strip() else ""
 
+    def check(self, name: str) -> None:
+        """Raise SettingsError if the service has no address."""
+        if self.provider == "http" and not self.url:
+            raise SettingsError("The provider http needs the setting url.")
+
     @property
     def limits(self) -> CodeLimits:
         """The limits on a program."""

@@ -68,17 +68,11 @@ async def find_sandbox(settings: CodeSection, http: HttpClient, workers: Workers
         return FoundSandbox(None, reason)
     try:
         if provider == "http" or (provider == "auto" and settings.url):
-            return _find_service(settings, http, workers)
+            sandbox = HttpSandbox(settings.url, http, settings.limits, key=settings.api_key.read(), workers=workers)
+            return FoundSandbox(sandbox, f"the service at {settings.url}")  # each program asks whether it is healthy
         return await _find_bubblewrap(settings, workers)
     except RagflowLgError as error:
         return FoundSandbox(None, f"CodeExec has no sandbox. {str(error).rstrip('.')}. {_ADVICE}")
-
-
-def _find_service(settings: CodeSection, http: HttpClient, workers: Workers) -> FoundSandbox:
-    if not settings.url:
-        raise SettingsError("The provider http needs the setting url.")
-    sandbox = HttpSandbox(settings.url, http, settings.limits, key=settings.api_key.read(), workers=workers)
-    return FoundSandbox(sandbox, f"the service at {settings.url}")  # each program asks whether it is healthy
 
 
 async def _find_bubblewrap(settings: CodeSection, workers: Workers) -> FoundSandbox:

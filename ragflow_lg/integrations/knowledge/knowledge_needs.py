@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from ragflow_lg.adapters.knowledge.rerankers import find_reranker
 from ragflow_lg.base.errors import RagflowLgError, SettingsError
 from ragflow_lg.base.extras import require
+from ragflow_lg.integrations.knowledge.knowledge_addresses import embedded_path
 from ragflow_lg.integrations.knowledge.knowledge_file import KnowledgeFile
 from ragflow_lg.integrations.knowledge.knowledge_settings import KnowledgeSection
-from ragflow_lg.integrations.knowledge.knowledge_sources import embedded_path
 from ragflow_lg.server.assembly.tenant_settings import describe_unshared_dataset, rights_in
 
 if TYPE_CHECKING:

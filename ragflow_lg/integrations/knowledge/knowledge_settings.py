@@ -8,6 +8,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.integrations.knowledge.knowledge_addresses import (
+    embedded_path,
+    read_index_url,
+    read_ragflow_url,
+    read_server_url,
+)
 from ragflow_lg.server.settings.secret import Secret
 from ragflow_lg.server.settings.sections import KeySection, Section
 
@@ -85,6 +92,22 @@ class KnowledgeSection(UrlSection):
             self.ragflow_api_key.read(),
             *(s for d in self.datasets.values() for s in d.secrets()),
         )
+
+    def check(self, name: str) -> None:
+        """Raise SettingsError if an address cannot be used, or if two datasets have the same name or id."""
+        if read_server_url(self.url) is None:
+            embedded_path(self.url)
+        if self.ragflow_url:
+            read_ragflow_url(self.ragflow_url)
+        names: set[str] = set()
+        for name, each in self.datasets.items():
+            if names & {each.id or name, name}:
+                raise SettingsError(
+                    f"The dataset {name!r} in [knowledge.datasets] has a name or id that another one has."
+                )
+            names |= {each.id or name, name}
+            if each.url:
+                read_index_url(name, each.url)
 
 
 class DatasetSection(Section):

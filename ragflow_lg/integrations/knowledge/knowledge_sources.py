@@ -17,8 +17,13 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import load_named, require
 from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.component.integration import load_store
-from ragflow_lg.integrations.knowledge.knowledge_servers import KINDS as SERVER_KINDS
-from ragflow_lg.integrations.knowledge.knowledge_servers import ServerUrl, open_knowledge_server, read_server_url
+from ragflow_lg.integrations.knowledge.knowledge_addresses import (
+    SERVERS,
+    embedded_path,
+    read_index_url,
+    read_ragflow_url,
+    read_server_url,
+)
 from ragflow_lg.integrations.knowledge.knowledge_settings import DatasetSections, KnowledgeSection
 from ragflow_lg.integrations.knowledge.retriever_knowledge import RetrieverKnowledge, RetrieverSettings
 from ragflow_lg.integrations.knowledge.tenant_knowledge import TenantKnowledge
@@ -53,18 +58,10 @@ logger = logging.getLogger(__name__)
 def retriever_datasets(
     settings: Settings, http: Callable[[], HttpClient], models: SearchModels
 ) -> Mapping[str, Knowledge]:
-    """Return the datasets by id. Nothing is imported or opened before the first search.
-
-    Raises:
-        SettingsError: if two of them have the same name or id.
-    """
+    """Return the datasets by id. Nothing is imported or opened before the first search."""
     datasets: dict[str, Knowledge] = {}
-    names: set[str] = set()
     for name, section in settings.section(KnowledgeSection).datasets.items():
         dataset = Dataset(section.id or name, name)
-        if names & {dataset.id, name}:
-            raise SettingsError(f"The dataset {name!r} in [knowledge.datasets] has a name or id that another one has.")
-        names |= {dataset.id, name}
         opener = partial(_import, name, section) if section.retriever else partial(_index, name, section, http, models)
         retriever = RetrieverSettings(dataset, opener, section.metadata, secrets=settings.secrets)
         datasets[dataset.id] = RetrieverKnowledge(retriever, models.rerankers)
@@ -91,20 +88,8 @@ def _import(name: str, section: RetrieverSection) -> Any:
 
 
 def _index(name: str, section: RetrieverSection, http: Callable[[], HttpClient], models: SearchModels) -> Any:
-    address = _server(name, section).address
+    address = read_index_url(name, section.url).address
     return load_store("elasticsearch").open_retriever(name, section, address, http(), models.embedders)
-
-
-def _server(name: str, section: RetrieverSection) -> ServerUrl:
-    setting = f"[knowledge.datasets.{name}] url"
-    url = read_server_url(section.url, setting)
-    if url is None or url.kind != "elasticsearch":
-        raise SettingsError(f"{setting} is not a server with indices: use elasticsearch+https://HOST:9200.")
-    return url
-
-
-KINDS = f"sqlite:///PATH, {SERVER_KINDS}"
-"""Valid values for ``[knowledge] url``, for error messages."""
 
 
 class SettingsKnowledge:
@@ -217,7 +202,7 @@ class SettingsKnowledge:
         if self._http is None:
             settings = self._settings
             urls = (read_server_url(self._section.url), read_server_url(self._section.ragflow_url))
-            indices = [_server(name, each) for name, each in self._section.datasets.items() if each.url]
+            indices = [read_index_url(name, each.url) for name, each in self._section.datasets.items() if each.url]
             self._http = open_client(settings, *(url.host for url in (*urls, *indices) if url is not None))
         return self._http
 
@@ -247,22 +232,32 @@ class SettingsKnowledge:
         return self._embedded
 
 
-def embedded_path(url: str) -> Path:
-    """Return the file that a URL refers to.
+def open_knowledge_server(
+    section: KnowledgeSection, datasets: Sequence[Dataset], http: HttpClient, embedders: Embedders, rerankers: Rerankers
+) -> Knowledge:
+    """Open a server's knowledge. No request is sent before the first search.
+
+    ``datasets`` are those that Elasticsearch does not know by name. Others are requested from the RAGFlow API at
+    ``ragflow_url``.
 
     Raises:
-        SettingsError: If it does not refer to a file. The message explains how to write such a URL.
+        SettingsError: If the URL, the tokenizer or the dictionaries cannot be used.
     """
-    scheme, separator, rest = url.strip().partition("://")
-    if scheme != "sqlite" or not separator:
-        shown = url.rpartition("@")[2][:200]  # without anything that may be a password
-        raise SettingsError(f"[knowledge] url is {shown!r}, which is not a knowledge base URL: use {KINDS}.")
-    if not rest.startswith("/") or not rest.strip("/"):
-        example = rest.strip("/") or "PATH"
-        raise SettingsError(
-            f"[knowledge] url is {url!r}: use three slashes, sqlite:///{example}, or four before an absolute path."
-        )
-    return Path(rest[1:]).expanduser()
+    url = read_server_url(section.url)
+    if url is None:
+        raise SettingsError(f"[knowledge] url is not a server URL: use {SERVERS}.")
+    if url.kind == "ragflow":
+        return _ragflow(url.address, section.api_key.read(), http)
+    api = read_ragflow_url(section.ragflow_url) if section.ragflow_url else None
+    directory = _ragflow(api.address, section.ragflow_api_key.read(), http) if api is not None else None
+    store = load_store(url.kind)
+    return store.open_knowledge(section, url.address, datasets, http, embedders, rerankers, directory)
+
+
+def _ragflow(address: str, api_key: str, http: HttpClient) -> Knowledge:
+    from ragflow_lg.integrations.knowledge.ragflow_knowledge import RagflowApiKnowledge
+
+    return RagflowApiKnowledge(address, api_key, http)
 
 
 def open_file(path: Path, embedders: Embedders, rerankers: Rerankers | None = None) -> EmbeddedKnowledge:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ragflow_lg.adapters.model_endpoint import EndpointSettings, find_model_id, list_models
 from ragflow_lg.base.errors import SettingsError
@@ -62,11 +62,10 @@ class TranscriptionSection(EndpointSection):
     language: str = ""
     """The language that is spoken, such as ``en``; ``""`` lets the model find out."""
 
-    @model_validator(mode="after")
-    def _has_address(self) -> TranscriptionSection:
-        if self.model_fields_set and not self.base_url:
-            raise ValueError("has no base_url; set it to the address of the endpoint")
-        return self
+    def check(self, name: str) -> None:
+        """Raise SettingsError if there is no address although something is set."""
+        if self.model_fields_set:
+            super().check("whisper-1")
 
 
 def speech_models(settings: Settings) -> tuple[dict[str, SpeechSettings], TranscriptionSettings | None]:

@@ -39,10 +39,6 @@ async def test_auto_takes_the_service_if_its_address_is_set() -> None:
     [
         (CodeSection(provider="refuse"), 'CodeExec is switched off: provider is "refuse" in the section [code]'),
         (
-            CodeSection(provider="http"),
-            "CodeExec has no sandbox. The provider http needs the setting url. There are two ways: install",
-        ),
-        (
             CodeSection(bubblewrap="/nowhere"),
             "CodeExec has no sandbox. bwrap is not installed. There are two ways: install bubblewrap (Linux), for "
             "example with `apt install bubblewrap`, or set url in the section [code] of the settings to the address of "

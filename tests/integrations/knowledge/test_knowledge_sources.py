@@ -7,9 +7,13 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import ServiceError, SettingsError
-from ragflow_lg.integrations.knowledge.knowledge_servers import open_knowledge_server, read_server_url
+from ragflow_lg.integrations.knowledge.knowledge_addresses import embedded_path, read_server_url
 from ragflow_lg.integrations.knowledge.knowledge_settings import KnowledgeSection
-from ragflow_lg.integrations.knowledge.knowledge_sources import SettingsKnowledge, embedded_path, probe_plain_datasets
+from ragflow_lg.integrations.knowledge.knowledge_sources import (
+    SettingsKnowledge,
+    open_knowledge_server,
+    probe_plain_datasets,
+)
 from ragflow_lg.server.assembly.canvas_needs import check_needs
 from ragflow_lg.server.settings import Settings, load_settings
 from ragflow_lg.services.http import HttpResponse
@@ -182,13 +186,6 @@ async def test_a_retriever_that_cannot_be_opened_is_an_error_that_names_the_sett
 def test_a_section_without_one_source_is_refused(tmp_path: Path, section: str) -> None:
     with pytest.raises(SettingsError, match=r"knowledge\.datasets\.wiki"):
         settings_of(tmp_path, f"[knowledge.datasets.wiki]\n{section}\n")
-
-
-def test_names_are_unique(tmp_path: Path) -> None:
-    sections = "".join(f'[knowledge.datasets.{name}]\nid = "x"\nretriever = "a:b"\n' for name in "ab")
-    knowledge = SettingsKnowledge(settings_of(tmp_path, sections))
-    with pytest.raises(SettingsError, match="that another one has"):
-        knowledge._stores()  # pyright: ignore[reportPrivateUsage]
 
 
 @each_row("names", [["wiki"], ["w"], ["other"]])
