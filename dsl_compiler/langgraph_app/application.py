@@ -21,7 +21,7 @@ from ragflow_lg.base.blocking_calls import iterate_blocking, run_blocking
 from ragflow_lg.base.errors import InputRefusedError, RunFailedError
 from ragflow_lg.base.ids import SessionId, session_of_thread
 from ragflow_lg.base.langgraph_internals import convert_graph, is_resuming, resolve_checkpointer
-from ragflow_lg.base.values import to_json
+from ragflow_lg.base.values import shorten_integers, to_json
 from ragflow_lg.component.events import AgentRecord, EngineEvent, TurnStarted
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.component.state import TurnRequest
@@ -197,7 +197,7 @@ class CanvasApplication(CanvasGraph):
             return graph_input
         pauses = open_pauses(snapshot)
         resume = _answers(input.resume, pauses, is_unfinished=bool(snapshot.next))
-        answers = {id_: parse_answers(dict(inputs), answer) for id_, (inputs, answer) in resume.items()}
+        answers = {id_: shorten_integers(parse_answers(dict(form), answer)) for id_, (form, answer) in resume.items()}
         update = input.update
         if update is None:
             counts = belong_to_conversation(self.plan, [pause for pause in pauses if pause.id in resume])
@@ -317,7 +317,7 @@ def _request(input: Any) -> TurnRequest:
         request["query"] = message["content"]
         if "id" in message:
             request["message_id"] = message["id"]
-    return cast("TurnRequest", {"query": "", **request})
+    return cast("TurnRequest", shorten_integers({"query": "", **request}))
 
 
 def _answers(resume: Any, pauses: list[Pause], *, is_unfinished: bool) -> dict[str, tuple[Mapping[str, Any], Any]]:

@@ -21,6 +21,7 @@ from typing_extensions import TypedDict
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.langgraph_internals import BRANCH_PREFIX, OVERWRITE
+from ragflow_lg.base.values import shorten_integers
 from ragflow_lg.component.plan import NEXT, Plan, PlanNode
 from ragflow_lg.component.state import CanvasState, ParallelState, replace_list
 from ragflow_lg.dsl_compiler.langgraph_app.gate import RESET, gate_key
@@ -215,6 +216,8 @@ def validate_edit(values: Any, channels: Mapping[str, Any]) -> list[tuple[str, A
             msgspec.convert(value, _KINDS.get(key, dict[str, Any]))
         except msgspec.ValidationError as error:
             raise InvalidUpdateError(f"The value of {key!r} is invalid: {error}.") from None
+        if shorten_integers(value) != value:
+            raise InvalidUpdateError(f"The value of {key!r} has an integer that is longer than 64 bits.")
         if isinstance(value, Mapping):
             _check_reserved_keys(key, cast("Mapping[str, Any]", value))
     return [(key, replace_list(value) if isinstance(value, list) else value) for key, value in edits]

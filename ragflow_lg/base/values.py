@@ -291,6 +291,21 @@ def join_surrogates(text: str) -> str:
     return text
 
 
+def shorten_integers(value: Any) -> Any:
+    """Return a value in which integers longer than 64 bits are text, as `to_json` writes them.
+
+    >>> shorten_integers({"a": [2**80, True]})
+    {'a': ['1208925819614629174706176', True]}
+    """
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**63 else _big(value)
+    if isinstance(value, dict):
+        return {shorten_integers(k): shorten_integers(v) for k, v in cast("dict[Any, Any]", value).items()}
+    if isinstance(value, list):
+        return [*map(shorten_integers, cast("list[Any]", value))]
+    return tuple(map(shorten_integers, cast("tuple[Any, ...]", value))) if type(value) is tuple else cast("Any", value)
+
+
 def _big(value: int) -> str:
     try:
         return str(value)

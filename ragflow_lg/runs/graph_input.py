@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ragflow_lg.base.errors import AnswerError, ConflictError
 from ragflow_lg.base.langgraph_internals import NULL_TASK_ID
-from ragflow_lg.base.values import to_json
+from ragflow_lg.base.values import shorten_integers, to_json
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
@@ -127,7 +127,7 @@ async def _earlier_changes(canvas: CompiledCanvas, place: Any) -> list[tuple[str
 
 def _begin(canvas: CompiledCanvas, request: TurnRequest, *, ignores_unknown: bool) -> GraphInput:
     check_begin(canvas.plan, request, refuses_unknown=not ignores_unknown)
-    return GraphInput({"query": "", **request})
+    return GraphInput(shorten_integers({"query": "", **request}))
 
 
 async def _has_interrupts(canvas: CompiledCanvas, config: Any) -> bool:
@@ -140,7 +140,7 @@ async def _has_interrupts(canvas: CompiledCanvas, config: Any) -> bool:
 def _command(answers: Mapping[str, Any]) -> Any:
     from langgraph.types import Command
 
-    return Command(resume=dict(answers))
+    return Command(resume=shorten_integers(dict(answers)))
 
 
 MAX_NAMED = 50

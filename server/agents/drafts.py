@@ -6,6 +6,7 @@ import base64
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
+import msgspec
 import orjson
 
 from ragflow_lg.base.diagnostics import Diagnostic
@@ -184,8 +185,8 @@ async def _read_draft(dsl: Any) -> tuple[dict[str, Any], str]:
     source: Any = dsl
     if isinstance(dsl, str):
         try:
-            source = orjson.loads(dsl)
-        except orjson.JSONDecodeError as error:
+            source = msgspec.json.decode(dsl)  # unlike orjson, it makes no float of a whole number beyond 64 bits
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise draft_error(f"The DSL is not JSON: {error}.") from None
     if not isinstance(source, dict):
         raise draft_error("The DSL should be a JSON object.")

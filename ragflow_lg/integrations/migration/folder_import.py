@@ -8,7 +8,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import orjson
 from msgspec import Struct, field
 
 from ragflow_lg.base.errors import CompileError, RagflowLgError, RequestError, SettingsError
@@ -197,7 +196,7 @@ class FolderImport(Struct):
         for id_, version in pulled.versions.items():
             content = self.folder.read(version.file)
             if content is not None:
-                versions.append((id_, version.title, version.update_ms, orjson.loads(content)["dsl"]))
+                versions.append((id_, version.title, version.update_ms, json.loads(content)["dsl"]))
         now_ms = int(services.clock.now() * 1000)
         if problem := await store_agent(database, agent, versions, pulled.moved_hash, now_ms):
             self.report.problems.append(f"{pulled.title}: {problem}")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import orjson
 from msgspec import Struct, field
 
 from ragflow_lg.adapters.ragflow_api import remote_agents, remote_sessions
@@ -67,7 +67,7 @@ def read_local_agent(folder: PulledFolder, file: str) -> LocalAgent | None:
     if content is None:
         return None
     text = format_canvas(content)
-    return LocalAgent(file, as_map(orjson.loads(text.encode("utf-8", "replace"))), hash_text(text))
+    return LocalAgent(file, as_map(json.loads(text.encode("utf-8", "replace"))), hash_text(text))
 
 
 def first_problem(error: CompileError) -> str:

@@ -7,8 +7,6 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-import orjson
-
 from ragflow_lg.adapters.knowledge.attachments import file_text
 from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.base.values import JsonValue
@@ -128,8 +126,8 @@ def _parse_json(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return orjson.loads(value)
-    except orjson.JSONDecodeError:
+        return parse_json(value.encode("utf-8", "surrogatepass"))
+    except json.JSONDecodeError:
         return None
 
 

@@ -59,10 +59,11 @@ def forms(**fields: Any) -> Any:
         ({"query": "a", "messages": [{"role": "assistant", "content": "b"}], "of the graph around": 1}, "a!"),
         ({}, "!"),
         ({"query": "a", "outputs": {}, "input_files": []}, "a!"),
+        ({"query": 2**80, "user_id": 2**80}, f"{2**80}!"),
     ],
 )
 async def test_every_shape_of_a_request_is_read(turn_input: Any, answer: str) -> None:
-    state = await application(ECHO).ainvoke(turn_input)
+    state = await application(ECHO, InMemorySaver()).ainvoke(turn_input, THREAD)
     assert set(state) == {"globals", "outputs", "history", "messages", "turn"}
     assert state["messages"][-1]["content"] == answer
     assert state["turn"]["status"] == "succeeded"
@@ -173,8 +174,8 @@ async def test_several_forms_are_answered_by_id_and_ask_again_after_an_invalid_a
     state = await graph.ainvoke(Command(resume={ids["name"]: "Ann", ids["size"]: "much"}), THREAD)
     (pause,) = state["__interrupt__"]
     assert "whole number" in pause.value["problems"]["size"]
-    state = await graph.ainvoke(Command(resume={pause.id: 7}), THREAD)
-    assert state["messages"][-1]["content"] == "Ann 7"
+    state = await graph.ainvoke(Command(resume={pause.id: 2**80}), THREAD)
+    assert state["messages"][-1]["content"] == f"Ann {2**80}"
 
 
 class Outer(TypedDict, total=False):

@@ -11,6 +11,7 @@ from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.integrations.knowledge.knowledge_settings import KnowledgeSection
 from ragflow_lg.integrations.migration.agent_files import build_agent_file
 from ragflow_lg.integrations.migration.folder import PulledFolder, read_manifest
+from ragflow_lg.integrations.migration.puller import read_local_agent
 from ragflow_lg.integrations.migration.settings_text import mcp_variables, write_list, write_settings
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.secret import Secret
@@ -50,10 +51,12 @@ def test_what_is_no_manifest_is_refused(content: bytes) -> None:
 
 def test_files_are_replaced_at_once_and_private(tmp_path: Path) -> None:
     folder = PulledFolder(tmp_path / "new")
-    assert folder.read("agents/a.json") is None
+    assert read_local_agent(folder, "agents/a.json") is None
     folder.write("agents/a.json", b"one")
-    folder.write("agents/a.json", b"two")
-    assert folder.read("agents/a.json") == b"two"
+    folder.write("agents/a.json", f'{{"more": {2**80}}}'.encode())
+    local = read_local_agent(folder, "agents/a.json")
+    assert local is not None
+    assert local.document == {"more": 2**80}
     assert folder.agent_files() == ["agents/a.json"]
     assert [path.name for path in (tmp_path / "new" / "agents").iterdir()] == ["a.json"]
     assert os.stat(tmp_path / "new" / "agents" / "a.json").st_mode & 0o077 == 0

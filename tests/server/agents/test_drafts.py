@@ -36,6 +36,7 @@ from tests.harness.rows import each_row
         ([], "JSON object"),
         ({"components": {"begin": {"obj": {"component_name": "Nothing", "params": {}}}}}, "Nothing"),
         ({"components": {}, "more": 2**70}, "cannot be stored"),
+        (f'{{"components": {{}}, "more": {2**70}}}', "cannot be stored"),
         ({"version": 2, "components": {"begin_": {"name": "Begin", "downstream": ["no_1"]}}}, "'no_1', which does not"),
     ],
 )

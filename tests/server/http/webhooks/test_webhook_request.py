@@ -97,7 +97,10 @@ def test_values_are_converted_to_their_declared_type(kind: str, value: Any, expe
     assert type(converted) is type(expected)
 
 
-@each_row(("kind", "value", "message"), [*read_rows("webhook_mismatches"), ("number", "9" * 500, "mismatch")])
+@each_row(
+    ("kind", "value", "message"),
+    [*read_rows("webhook_mismatches"), ("number", "9" * 500, "mismatch"), ("array", f"[{2**80}]", "mismatch")],
+)
 def test_mismatches_are_named(kind: str, value: Any, message: str) -> None:
     with pytest.raises(RequestError, match=message) as refused:
         convert(kind, value)
