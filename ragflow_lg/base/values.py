@@ -303,7 +303,7 @@ def shorten_integers(value: Any) -> Any:
         return {shorten_integers(k): shorten_integers(v) for k, v in cast("dict[Any, Any]", value).items()}
     if isinstance(value, list):
         return [*map(shorten_integers, cast("list[Any]", value))]
-    return tuple(map(shorten_integers, cast("tuple[Any, ...]", value))) if type(value) is tuple else cast("Any", value)
+    return tuple(map(shorten_integers, cast("tuple[Any, ...]", value))) if type(value) is tuple else value
 
 
 def _big(value: int) -> str:
