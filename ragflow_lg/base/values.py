@@ -292,11 +292,7 @@ def join_surrogates(text: str) -> str:
 
 
 def shorten_integers(value: Any) -> Any:
-    """Return a value in which integers longer than 64 bits are text, as `to_json` writes them.
-
-    >>> shorten_integers({"a": [2**80, True]})
-    {'a': ['1208925819614629174706176', True]}
-    """
+    """Return a value in which integers longer than 64 bits are text, as `to_json` writes them."""
     if isinstance(value, int):
         return value if -(2**63) <= value < 2**63 else _big(value)
     if isinstance(value, dict):

@@ -141,10 +141,7 @@ async def _open_player(player: Player, settings: Settings, policies: ToolPolicie
 async def open_integrations(settings: Settings, services: Services) -> AsyncGenerator[Services]:
     """Add the services of the integrations, but those that a recording already plays.
 
-    The error of one that cannot be opened is raised where it is asked for, unless the settings describe it.
-
-    Raises:
-        SettingsError: if one that the settings describe cannot be opened.
+    The error of one that cannot be opened is raised at once if the settings describe it, or where it is asked for.
     """
     services = replace(services, unopened=missing_services())
     async with AsyncExitStack() as stack:

@@ -46,27 +46,11 @@ def read_server_url(url: str, setting: str = "[knowledge] url") -> ServerUrl | N
     )
 
 
-def read_kind_of_url(url: str, setting: str, kind: str, form: str) -> ServerUrl:
-    """Return the URL of a kind of server.
-
-    Raises:
-        SettingsError: If it is not one. ``form`` ends the message.
-    """
-    found = read_server_url(url, setting)
-    if found is None or found.kind != kind:
-        raise SettingsError(f"{setting} is not {form}.")
+def read_url_of(kind: str, url: str, setting: str) -> ServerUrl:
+    """Return the URL of a kind of server, or raise SettingsError."""
+    if (found := read_server_url(url, setting)) is None or found.kind != kind:
+        raise SettingsError(f"{setting} is not the URL of such a server: use {kind}+https://HOST.")
     return found
-
-
-def read_index_url(name: str, url: str) -> ServerUrl:
-    """Return the server of a dataset of the settings."""
-    form = "a server with indices: use elasticsearch+https://HOST:9200"
-    return read_kind_of_url(url, f"[knowledge.datasets.{name}] url", "elasticsearch", form)
-
-
-def read_ragflow_url(url: str) -> ServerUrl:
-    """Return the server that ``ragflow_url`` names."""
-    return read_kind_of_url(url, "[knowledge] ragflow_url", "ragflow", "a RAGFlow URL: use ragflow+https://HOST")
 
 
 def embedded_path(url: str) -> Path:

@@ -9,12 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.integrations.knowledge.knowledge_addresses import (
-    embedded_path,
-    read_index_url,
-    read_ragflow_url,
-    read_server_url,
-)
+from ragflow_lg.integrations.knowledge.knowledge_addresses import embedded_path, read_server_url, read_url_of
 from ragflow_lg.server.settings.secret import Secret
 from ragflow_lg.server.settings.sections import KeySection, Section
 
@@ -98,7 +93,7 @@ class KnowledgeSection(UrlSection):
         if read_server_url(self.url) is None:
             embedded_path(self.url)
         if self.ragflow_url:
-            read_ragflow_url(self.ragflow_url)
+            read_url_of("ragflow", self.ragflow_url, "[knowledge] ragflow_url")
         names: set[str] = set()
         for name, each in self.datasets.items():
             if names & {each.id or name, name}:
@@ -107,7 +102,7 @@ class KnowledgeSection(UrlSection):
                 )
             names |= {each.id or name, name}
             if each.url:
-                read_index_url(name, each.url)
+                read_url_of("elasticsearch", each.url, f"[knowledge.datasets.{name}] url")
 
 
 class DatasetSection(Section):

@@ -17,13 +17,7 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import load_named, require
 from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.component.integration import load_store
-from ragflow_lg.integrations.knowledge.knowledge_addresses import (
-    SERVERS,
-    embedded_path,
-    read_index_url,
-    read_ragflow_url,
-    read_server_url,
-)
+from ragflow_lg.integrations.knowledge.knowledge_addresses import SERVERS, embedded_path, read_server_url, read_url_of
 from ragflow_lg.integrations.knowledge.knowledge_settings import DatasetSections, KnowledgeSection
 from ragflow_lg.integrations.knowledge.retriever_knowledge import RetrieverKnowledge, RetrieverSettings
 from ragflow_lg.integrations.knowledge.tenant_knowledge import TenantKnowledge
@@ -88,7 +82,7 @@ def _import(name: str, section: RetrieverSection) -> Any:
 
 
 def _index(name: str, section: RetrieverSection, http: Callable[[], HttpClient], models: SearchModels) -> Any:
-    address = read_index_url(name, section.url).address
+    address = read_url_of("elasticsearch", section.url, name).address
     return load_store("elasticsearch").open_retriever(name, section, address, http(), models.embedders)
 
 
@@ -202,7 +196,11 @@ class SettingsKnowledge:
         if self._http is None:
             settings = self._settings
             urls = (read_server_url(self._section.url), read_server_url(self._section.ragflow_url))
-            indices = [read_index_url(name, each.url) for name, each in self._section.datasets.items() if each.url]
+            indices = [
+                read_url_of("elasticsearch", each.url, name)
+                for name, each in self._section.datasets.items()
+                if each.url
+            ]
             self._http = open_client(settings, *(url.host for url in (*urls, *indices) if url is not None))
         return self._http
 
@@ -248,7 +246,7 @@ def open_knowledge_server(
         raise SettingsError(f"[knowledge] url is not a server URL: use {SERVERS}.")
     if url.kind == "ragflow":
         return _ragflow(url.address, section.api_key.read(), http)
-    api = read_ragflow_url(section.ragflow_url) if section.ragflow_url else None
+    api = read_url_of("ragflow", section.ragflow_url, "[knowledge] ragflow_url") if section.ragflow_url else None
     directory = _ragflow(api.address, section.ragflow_api_key.read(), http) if api is not None else None
     store = load_store(url.kind)
     return store.open_knowledge(section, url.address, datasets, http, embedders, rerankers, directory)

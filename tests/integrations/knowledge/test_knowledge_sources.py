@@ -248,7 +248,7 @@ async def test_unknown_datasets_are_looked_up_in_ragflow() -> None:
     ("settings", "text"),
     [
         ({"url": "sqlite:///x"}, "is not a server URL"),
-        ({"url": "elasticsearch+https://es", "ragflow_url": "https://rag"}, "ragflow_url is not a RAGFlow URL"),
+        ({"url": "elasticsearch+https://es", "ragflow_url": "https://rag"}, "ragflow_url is not the URL of such"),
         ({"url": "elasticsearch+https://es", "dictionaries": Path("/nowhere")}, "neither ner.json nor"),
         ({"url": "elasticsearch+https://es", "tokenizer": "ragflow-ranking"}, r"tokenizer: .* is not installed"),
     ],
