@@ -36,7 +36,6 @@ COUNTED_BEFORE = {
     "server/http/ragflow/older_routes.py": "canvases in bodies, which are limited before, and stored ones",
     "server/http/ragflow/dataset_routes.py": "a query parameter of a bounded length",
     "server/http/shared/request_bodies.py": "bodies, whose bytes are counted while they arrive",
-    "server/http/webhooks/webhook_request.py": "fields of bodies, whose bytes are counted",
     "server/http/webhooks/webhook_routes.py": "stored events, and templates of canvases",
 }
 OUR_OWN = (
