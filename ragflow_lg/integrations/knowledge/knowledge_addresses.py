@@ -22,11 +22,7 @@ class ServerUrl(NamedTuple):
 
 
 def read_server_url(url: str, setting: str = "[knowledge] url") -> ServerUrl | None:
-    """Parse a URL. Return None if it is not a server URL.
-
-    Raises:
-        SettingsError: If it has a server scheme but no host.
-    """
+    """Return the parts of a URL, or None if it is of no server. Raise SettingsError if its server has no host."""
     kind, plus, address = url.strip().partition("+")
     if not plus or kind not in ("elasticsearch", "ragflow"):
         return None
@@ -54,11 +50,7 @@ def read_url_of(kind: str, url: str, setting: str) -> ServerUrl:
 
 
 def embedded_path(url: str) -> Path:
-    """Return the file that a URL refers to.
-
-    Raises:
-        SettingsError: If it does not refer to a file. The message explains how to write such a URL.
-    """
+    """Return the file that a URL refers to, or raise SettingsError, which explains how to write such a URL."""
     scheme, separator, rest = url.strip().partition("://")
     if scheme != "sqlite" or not separator:
         shown = url.rpartition("@")[2][:200]  # without anything that may be a password

@@ -97,9 +97,7 @@ class KnowledgeSection(UrlSection):
         names: set[str] = set()
         for name, each in self.datasets.items():
             if names & {each.id or name, name}:
-                raise SettingsError(
-                    f"The dataset {name!r} in [knowledge.datasets] has a name or id that another one has."
-                )
+                raise SettingsError(f"The dataset {name!r} in [knowledge.datasets] has the name or id of another one.")
             names |= {each.id or name, name}
             if each.url:
                 read_url_of("elasticsearch", each.url, f"[knowledge.datasets.{name}] url")
