@@ -84,8 +84,8 @@ encryption_keys = [{ id = "a", key = "geheim-1" }]
 server.users."a@a.example".password = "geheim-2"
 providers.a.api_key = "geheim-3"
 tools.a.api_key = "geheim-4"
-embeddings.a.api_key = "geheim-5"
-rerankers.a.api_key = "geheim-6"
+embeddings.a = { base_url = "https://a.example", api_key = "geheim-5" }
+rerankers.a = { base_url = "https://a.example", api_key = "geheim-6" }
 code.api_key = "geheim-7"
 email.servers.a = { host = "a.example", sender = "a@a.example", password = "geheim-8" }
 knowledge.url = "elasticsearch+https://a:geheim-9@a.example"
@@ -93,7 +93,7 @@ knowledge.ragflow_api_key = "geheim-10"
 knowledge.datasets.a = { retriever = "a:b", api_key = "geheim-11" }
 mcp.a = { url = "geheim-12", headers.a = "geheim-13", variables.a = "geheim-14" }
 mcp.b = { command = "b", env.a = "geheim-15" }
-speech.a.api_key = "geheim-16"
+speech.a = { base_url = "https://a.example", api_key = "geheim-16" }
 transcription = { base_url = "https://a.example", api_key = "geheim-17" }
 sql.connections.a = { db_type = "sqlite", database = "a", password = "geheim-18", options.a = "a long geheim-19" }
 """
