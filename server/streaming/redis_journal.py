@@ -377,7 +377,7 @@ class RedisJournal:
 
 
 def _failed(error: Exception) -> StreamError:
-    logger.warning("event journal failed: %s", error)
+    logger.warning("event journal failed: %s", plain_reason(error))
     return StreamError(f"The event journal failed: {plain_reason(error)}")
 
 
