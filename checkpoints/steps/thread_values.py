@@ -70,11 +70,7 @@ class ThreadValues:
         return text if self._keys is None else self._keys.encrypt(thread, [place], text)
 
     def _open(self, thread: str, place: str, stored: bytes) -> bytes:
-        """Return a stored text.
-
-        Raises:
-            SessionKeyError: if it cannot be decrypted.
-        """
+        """Return a stored text."""
         if self._keys is None:
             if is_encrypted(stored):
                 raise missing_key(stored)

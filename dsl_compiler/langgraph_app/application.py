@@ -286,11 +286,7 @@ def as_application(
 
 
 def _check_keys(input: Any, channels: Container[str]) -> None:
-    """Check the input for misspelt keys. Any other unknown keys may belong to the caller.
-
-    Raises:
-        InputRefusedError: if a key is similar to an unused input key, or if no key is an input key.
-    """
+    """Check the input for misspelt keys. Any other unknown keys may belong to the caller."""
     entries = cast("Mapping[Any, Any]", input) if isinstance(input, Mapping) else {}
     unused = [key for key in _INPUT_KEYS if key not in entries]
     unknown = [str(key)[:MAX_CHARS] for key in entries if key not in _INPUT_KEYS and key not in channels]

@@ -231,11 +231,7 @@ def _is_own(entry_point: EntryPoint) -> bool:
 
 
 def _accept(entry_point: EntryPoint, taken: dict[tuple[str, str], str]) -> Integration:
-    """Return an integration, whose names are taken from now on.
-
-    Raises:
-        SettingsError: if it cannot be loaded, is wrong, or has a name that is taken.
-    """
+    """Return an integration, whose names are taken from now on."""
     integration = load_entry_point(entry_point, "integration")
     described = f"the integration {describe_entry_point(entry_point)}"
     if not _is_own(entry_point):

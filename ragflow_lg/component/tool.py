@@ -205,11 +205,7 @@ def _split_arguments(arguments: type[BaseModel], needs: str) -> tuple[str, tuple
 
 
 def _node_arguments(ctx: RunContext, rules: ToolRules[RunContext, P], params: P) -> BaseModel:
-    """Return the arguments of a node's call, which are its inputs.
-
-    Raises:
-        ComponentError: if the params are invalid.
-    """
+    """Return the arguments of a node's call, which are its inputs."""
     try:
         given = {rules.needs: ctx.resolve(getattr(params, rules.needs))} if rules.needs else {}
         arguments = build_arguments(ctx, rules, params, given)
@@ -258,11 +254,7 @@ def _is_blank(value: JsonValue) -> bool:
 
 
 def _check_needed(values: BaseModel, argument: str) -> None:
-    """Check that a model's call contains the argument that the tool needs.
-
-    Raises:
-        ValidationError: if the argument is missing or blank.
-    """
+    """Check that a model's call contains the argument that the tool needs."""
     if argument and _is_blank(getattr(values, argument)):
         problem = PydanticCustomError("missing", "This argument is required and must not be blank")
         raise ValidationError.from_exception_data("Arguments", [{"type": problem, "loc": (argument,), "input": None}])

@@ -283,11 +283,7 @@ async def retrieval(ctx: RunContext, params: Params, arguments: Arguments) -> To
 
 
 async def _search_memories(ctx: RunContext, params: Params, query: str) -> ToolResult:
-    """Search what is remembered about the user.
-
-    Raises:
-        ComponentError: if the settings know none of the memories.
-    """
+    """Search what is remembered about the user."""
     ids = tuple(id_ for id_ in params.memory_ids if id_)
     result = await ctx.services.of(Memories).search(
         MemorySearch(
@@ -324,12 +320,7 @@ def _render(rows: Sequence[Any]) -> tuple[list[dict[str, JsonValue]], str]:
 
 
 async def _datasets(ctx: RunContext, knowledge: Knowledge, entries: Sequence[str | Reference]) -> tuple[Dataset, ...]:
-    """Return the datasets without duplicates.
-
-    Raises:
-        ComponentError: if none is named, if one that a reference names does not exist, or none at all, or if they use
-            different embedding models.
-    """
+    """Return the datasets without duplicates."""
     required: dict[str, bool] = {}
     for entry in entries:
         if isinstance(entry, str):

@@ -92,11 +92,7 @@ def _value(answer: str, result: Mapping[str, JsonValue]) -> JsonValue:
 
 
 def _request(ctx: RunContext, plan: Plan, arguments: Mapping[str, Any]) -> TurnRequest:
-    """Create the request for the turn.
-
-    Raises:
-        ComponentError: if an argument is missing or has the wrong type.
-    """
+    """Create the request for the turn."""
     try:
         request = read_arguments(plan, arguments)
     except ComponentError as error:

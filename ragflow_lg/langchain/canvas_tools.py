@@ -157,11 +157,7 @@ def _request(value: Any) -> Mapping[str, Any]:
 
 
 def _answer(state: Mapping[str, Any]) -> AIMessage:
-    """Return the answer of a turn.
-
-    Raises:
-        RunError: if it failed or waits for a form.
-    """
+    """Return the answer of a turn."""
     turn: Mapping[str, Any] = state.get("turn", {})
     if "error" in turn:
         raise RunError(str(turn["error"][3]))

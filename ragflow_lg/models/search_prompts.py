@@ -106,11 +106,7 @@ def _parse_condition(row: Any, metadata: Metadata, forced: Mapping[str, str]) ->
 
 
 async def _answer(ctx: RunContext, step: str, request: ChatRequest) -> str:
-    """Call the default model once per node execution; return ``""`` if it fails.
-
-    Raises:
-        SettingsError: if there is no default model.
-    """
+    """Call the default model once per node execution; return ``""`` if it fails."""
     model = ctx.services.models.model("")
 
     async def call() -> JsonValue:

@@ -193,9 +193,6 @@ async def _find_start(
     """Return the newest namespace and snapshot in the last turn at which a node was about to run, and their steps.
 
     If the node shared a step with the nodes before it, that step is played again in memory, node by node.
-
-    Raises:
-        CheckpointError: if the node did not run in that turn or round.
     """
     nodes, head, missing = canvas.plan.nodes, "", CheckpointError("")
     try:

@@ -190,11 +190,7 @@ class RunPlayer:
         return end is not None and not end.is_interruption
 
     async def _start(self, new: NewRun, head: RunHead, *, has_died: bool) -> None:
-        """Start or continue a run, or only end it.
-
-        Raises:
-            RagflowLgError: If that is not possible here and now.
-        """
+        """Start or continue a run, or only end it."""
         app_state, run_id = self._app_state, head.run_id
         row = await RunRepository(app_state.database, new.tenant).get(run_id)
         session = await SessionRepository(app_state.database, new.tenant).get(new.envelope.session_id)
@@ -280,11 +276,7 @@ class RunPlayer:
         await self._playing.start(run, new, previous=head.player, takeovers=head.takeovers)
 
     async def _wait_until_free(self, session_id: str) -> None:
-        """Wait until no run has leased a session.
-
-        Raises:
-            BusyError: If it is still leased after `FREE_S`, or when this process stops.
-        """
+        """Wait until no run has leased a session."""
         until = time.monotonic() + FREE_S
         while await self._app_state.store.leases.holder(session_id):
             if time.monotonic() > until or self._app_state.run_manager.is_draining:

@@ -152,11 +152,7 @@ class SessionRows:
         return only, f"they are for the tenant {only!r} here. To give them to it all the same, add --tenant {only}"
 
     async def _take(self, rows: Mapping[str, list[Any]]) -> None:
-        """Make the tenant the owner of rows. What would give others any rights goes.
-
-        Raises:
-            ConflictError: If the file names another tenant, and the command none.
-        """
+        """Make the tenant the owner of rows. What would give others any rights goes."""
         (session,) = rows["sessions"]
         tenant, reason = await self._find_tenant()
         if not tenant or (not self._rights.tenant and tenant != session.tenant):
@@ -171,11 +167,7 @@ class SessionRows:
         session.stored_bytes = min(session.stored_bytes or 0, self._rights.max_bytes)
 
     async def _put_agent(self, db: AsyncSession, rows: Mapping[str, list[Any]]) -> None:
-        """Add the agent and the versions that are missing, if they may be.
-
-        Raises:
-            ConflictError: If they may not be, or a version belongs to another agent.
-        """
+        """Add the agent and the versions that are missing, if they may be."""
         (session,) = rows["sessions"]
         agent = known = await db.get(AgentRow, session.agent_id)
         if known is None:
@@ -290,11 +282,7 @@ def _values(row: Row) -> Values:
 
 
 def _check_rows(line: ServerLine) -> dict[str, list[Any]]:
-    """Return the rows of a session.
-
-    Raises:
-        ValueError: If one has a wrong field, or belongs to something else.
-    """
+    """Return the rows of a session."""
     if set(line.rows) != set(_TABLES):
         raise ValueError("its tables are unknown, or some are missing")
     rows = {name: [_to_row(_TABLES[name], values) for values in line.rows[name]] for name in _TABLES}

@@ -327,12 +327,7 @@ class Turns:
         return do_not_release
 
     async def _put(self, queue: RunQueue, new: NewRun) -> None:
-        """Hand a run over. Its events come from the process that plays it.
-
-        Raises:
-            RequestError: If the request contains a value that JSON cannot express.
-            StreamError: If Redis fails, or the server is shutting down.
-        """
+        """Hand a run over. Its events come from the process that plays it."""
         data, owners = encode_run(new, self._app_state.store.keys), self.playing.owners(new.tenant, new.page_key)
         self.run_manager.require_open()
         await queue.put(new.envelope.message_id, data, owners, self._app_state.now_ms())

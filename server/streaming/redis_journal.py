@@ -334,11 +334,7 @@ class RedisJournal:
         await self._tail.aclose()
 
     async def _ask(self, call: Callable[[], Awaitable[Any]], patience_s: float = 0.0) -> Any:
-        """Run a command, and run it again while Redis does not respond.
-
-        Raises:
-            StreamError: If Redis refuses the command, or has not answered for too long.
-        """
+        """Run a command, and run it again while Redis does not respond."""
         failure: Exception = TimeoutError()
         pause_s = PAUSE_S
         try:

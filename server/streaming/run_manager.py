@@ -154,11 +154,7 @@ class RunManager:
         return head
 
     async def _stored_head(self, run_id: str) -> RunHead | None:
-        """Return a run's head, also if its server died before it created the stream, or it has expired in the queue.
-
-        Raises:
-            StreamInterruptedError: If it is in the queue, but this process stops.
-        """
+        """Return a run's head, also if its server died before it created the stream, or it has expired in the queue."""
         head = await self.journal.head(run_id)
         if head is not None or self._queue is None or (data := await self._queue.read(run_id)) is None:
             return head
@@ -293,11 +289,7 @@ class RunManager:
                 self._leave(run_id, task)
 
     async def _wait_for_player(self, run_id: str) -> bool:
-        """Wait until a run that is quiet or interrupted is played. Return False if nobody will, or the server stops.
-
-        Raises:
-            StreamError: If Redis fails.
-        """
+        """Wait until a run that is quiet or interrupted is played. Return False if nobody will, or the server stops."""
         look_s = LOOK_S
         try:
             player = (await self.head(run_id)).player
@@ -399,11 +391,7 @@ class RunManager:
             del self._away[run_id]
 
     async def _look(self, run_id: str, task: RunTask | None, missed: int) -> int:
-        """Check that a run without new events is still executed. Return how often its task has been missed.
-
-        Raises:
-            StreamInterruptedError: If nothing executes it, or only the queue knows.
-        """
+        """Check that a run without new events is still executed. Return how often its task has been missed."""
         if self._queue is not None:
             if self.is_draining:
                 raise _stopping_error(run_id)

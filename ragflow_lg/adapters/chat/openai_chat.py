@@ -298,11 +298,7 @@ class OpenAIChat:
         yield ChatDelta("", calls=calls.merge(), usage=usage or Usage(calls=1), end=end)
 
     def _end(self, message: Any) -> AnswerEnd:
-        """Return why an answer ended.
-
-        Raises:
-            ServiceError: if the server says that it has failed.
-        """
+        """Return why an answer ended."""
         end = read_end(message.response_metadata)
         if end == "interrupted":
             reason = end_reason(message.response_metadata)

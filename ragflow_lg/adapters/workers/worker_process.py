@@ -123,11 +123,7 @@ class WorkerProcess:
         await self._process.wait()
 
     async def _exchange_in_time(self, request: bytes, seconds: float) -> bytes:
-        """Send a request and return the response.
-
-        Raises:
-            TimeoutError: if it takes longer.
-        """
+        """Send a request and return the response."""
         async with asyncio.timeout(PATIENCE * seconds):
             return await self._exchange(request)
 

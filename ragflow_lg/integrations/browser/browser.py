@@ -157,11 +157,7 @@ async def _browse(ctx: RunContext, params: Params, session: BrowserSession, file
 
 
 async def _load_files(ctx: RunContext, params: Params) -> list[BrowserFile]:
-    """Return the files that the model may upload, under different names.
-
-    Raises:
-        ComponentError: if one of them cannot be read, or they are too large.
-    """
+    """Return the files that the model may upload, under different names."""
     files: dict[str, BrowserFile] = {}
     sources = [source for value in params.upload_sources for source in _find_sources(ctx, value)]
     if len(sources) > MAX_UPLOADS:

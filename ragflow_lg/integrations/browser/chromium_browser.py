@@ -267,11 +267,7 @@ async def probe_browser(settings: Settings) -> list[CheckResult]:
 
 
 def _check(action: BrowserAction) -> None:
-    """Check what a model has written.
-
-    Raises:
-        ServiceError: if the browser does not accept it.
-    """
+    """Check what a model has written."""
     if action.kind == "open":
         try:
             parts = urlsplit(action.address.strip())

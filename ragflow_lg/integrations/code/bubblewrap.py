@@ -148,11 +148,7 @@ def _is_root() -> bool:
 
 
 def _request_text(request: CodeRequest, limits: CodeLimits) -> bytes:
-    """Return what the program inside the sandbox reads.
-
-    Raises:
-        CodeLimitError: if it is too large.
-    """
+    """Return what the program inside the sandbox reads."""
     fields = {"code": request.code, "arguments": dict(request.arguments), "limits": to_builtins(limits)}
     if request.language == "python":
         text = marshal.dumps(fields, _MARSHAL_FORMAT)
@@ -210,12 +206,7 @@ def _folders_of(interpreter: str) -> tuple[str, ...]:
 
 
 def _check_ending(ending: Ending, limits: CodeLimits) -> None:
-    """Check that the sandbox started, and that no signal reports a limit.
-
-    Raises:
-        CodeLimitError: if the program exceeded a limit.
-        ServiceError: if ``bwrap`` failed.
-    """
+    """Check that the sandbox started, and that no signal reports a limit."""
     if ending.stderr.startswith(_STARTERS) and not ending.report:
         reason = ending.stderr.decode("utf-8", "replace").partition(": ")[2].strip()[:300]
         raise ServiceError(f"Bubblewrap failed: {reason}")

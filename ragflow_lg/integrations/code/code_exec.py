@@ -173,11 +173,7 @@ def _expand(ctx: RunContext, script: Template) -> str:
 
 
 async def _execute(ctx: RunContext, params: Params, arguments: Arguments) -> dict[str, JsonValue]:
-    """Run a program and return the outputs.
-
-    Raises:
-        ComponentError: if it does not run, or fails without printing or creating anything.
-    """
+    """Run a program and return the outputs."""
     given = arguments.model_extra or {}
     values = {
         name: given.get(name) or (None if reference is None else ctx.value(reference))

@@ -76,11 +76,7 @@ class _Service(Struct, frozen=True):
         return _json(write_reply(result, _milliseconds(begun)))
 
     async def _read_request(self, request: Request) -> CodeRequest:
-        """Read the body of ``POST /run``.
-
-        Raises:
-            RequestError: if it is malformed, too large or too slow.
-        """
+        """Read the body of ``POST /run``."""
         body = LimitedBody(request.receive, request.scope, self.max_body_bytes, BODY_TIMEOUT_S, "for programs")
         try:
             program = _Program.model_validate(await read_body(Request(request.scope, body.receive)))

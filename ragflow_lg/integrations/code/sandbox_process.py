@@ -283,11 +283,7 @@ def read_value_line(line: bytes, limits: JsonLimits) -> JsonValue:
 async def _read_value(
     workers: Workers, task: WorkerTask[[Any, JsonLimits], JsonValue], text: str | bytes, limits: CodeLimits
 ) -> JsonValue:
-    """Return the value of ``main``. NaN and infinity become null, as everywhere in a canvas.
-
-    Raises:
-        ServiceError: if it is not JSON, is too large, or has too many levels or entries.
-    """
+    """Return the value of ``main``. NaN and infinity become null, as everywhere in a canvas."""
     try:
         return await workers.run(task, text, JsonLimits(limits.result_bytes))
     except ForeignJsonError as error:
@@ -295,12 +291,7 @@ async def _read_value(
 
 
 async def _read_artifact(name: object, content: bytes, limits: CodeLimits) -> Artifact:
-    """Return an artifact whose name is a relative path without ``..``. Its content is a JSON text in base64.
-
-    Raises:
-        CodeLimitError: if its type or its size is not permitted.
-        ServiceError: if its name or its content is invalid.
-    """
+    """Return an artifact whose name is a relative path without ``..``. Its content is a JSON text in base64."""
     name = _text(name)
     path = PurePosixPath(name)
     is_safe = name.isprintable() and "\\" not in name and 0 < len(name) <= MAX_NAME_CHARS

@@ -118,11 +118,7 @@ async def email(ctx: RunContext, params: Params, arguments: Arguments) -> ToolRe
 
 
 def _message(params: Params, arguments: Arguments) -> MailMessage:
-    """Return the message.
-
-    Raises:
-        ComponentError: if a header has a line break, or an address is not valid.
-    """
+    """Return the message."""
     headers = {"email": params.email, "sender_name": params.sender_name, "subject": arguments.subject}
     for name, value in headers.items():
         if _CONTROL.search(value) or len(value) > MAX_HEADER_CHARS:

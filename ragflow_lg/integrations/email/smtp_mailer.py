@@ -80,11 +80,7 @@ class SmtpMailer:
         client.close()
 
     async def _reach(self, server: MailServerSettings, *, is_guarded: bool) -> aiosmtplib.SMTP:
-        """Connect to a server and encrypt the connection.
-
-        Raises:
-            ServiceError: if that fails.
-        """
+        """Connect to a server and encrypt the connection."""
         account = server.account
         try:
             async with asyncio.timeout(CONNECT_S):
@@ -125,11 +121,7 @@ class SmtpMailer:
         raise OSError("it has no address")
 
     async def _open(self, server: MailServerSettings, connection: socket.socket) -> aiosmtplib.SMTP:
-        """Greet the server and encrypt the connection.
-
-        Raises:
-            ServiceError: if the server does not offer encryption, or refuses the connection.
-        """
+        """Greet the server and encrypt the connection."""
         import aiosmtplib
 
         account = server.account
@@ -192,9 +184,6 @@ def _check_headers(mail: EmailMessage) -> None:
 
     Older versions of Python decode the encoded words that they are given and write the line breaks in them. Between the
     long words of a name, they write a blank line, which ends the headers.
-
-    Raises:
-        ValueError: if they are not.
     """
     if any("\r" in str(value) or "\n" in str(value) for value in mail.values()):
         raise ValueError("a header has a line break in an encoded word")

@@ -223,11 +223,7 @@ def _has_hash(file: SourceFile, hash_: str) -> bool:
 
 
 def _read_source(file: SourceFile) -> tuple[bytes, bytes | None, str]:
-    """Return the content of a file and of its metadata file, and a hash that changes with either.
-
-    Raises:
-        ServiceError: if a file cannot be read or is too large.
-    """
+    """Return the content of a file and of its metadata file, and a hash that changes with either."""
     content = _read(file.path, MAX_FILE_BYTES)
     metadata_path = file.path.with_name(file.path.name + SIDECAR)
     has_sidecar = os.path.isfile(metadata_path) and not os.path.islink(metadata_path)

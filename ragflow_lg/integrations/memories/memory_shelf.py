@@ -254,11 +254,7 @@ class MemoryShelf:
             value[VECTOR] = {"model": self._model, "numbers": b64encode(vector).decode()}
 
     async def _vectors(self, texts: list[str]) -> list[bytes]:
-        """Return a vector of length 1 for each text, as 32-bit numbers.
-
-        Raises:
-            ServiceError: if the model has returned another number of vectors, or one that is not finite.
-        """
+        """Return a vector of length 1 for each text, as 32-bit numbers."""
         vectors = await self._embed(texts)
         if len(vectors) != len(texts):
             raise ServiceError(f"The embedding model returned {len(vectors)} vectors for {len(texts)} texts.")

@@ -59,11 +59,7 @@ async def arxiv(ctx: RunContext, params: Params, arguments: Query) -> ToolResult
 
 
 def _papers(feed: str, count: int) -> list[dict[str, Any]]:
-    """Parse an Atom feed.
-
-    Raises:
-        ServiceError: if the text is not an Atom feed, or the feed reports an error.
-    """
+    """Parse an Atom feed."""
     try:
         root = parse_xml(feed, f"{_ATOM}feed")
     except ValueError as error:

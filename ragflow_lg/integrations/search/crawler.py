@@ -138,11 +138,7 @@ def _markdown(page: str) -> str:
 
 
 async def _read(ctx: RunContext, params: Params, url: str) -> HttpResponse:
-    """Read a page and follow its redirects. Each address is checked, and needs the permission of its robots.txt.
-
-    Raises:
-        ServiceError: if there is no page, or it may not be read.
-    """
+    """Read a page and follow its redirects. Each address is checked, and needs the permission of its robots.txt."""
     rules = ctx.services.tools.crawler
     allowed: dict[str, RobotFileParser] = {}
     for _ in range(MAX_HOPS):
@@ -207,11 +203,7 @@ def _target(response: HttpResponse) -> str:
 
 
 def _split(url: str) -> tuple[str, str]:
-    """Return the scheme and the network location of an address.
-
-    Raises:
-        ServiceError: if it is not the complete address of a page.
-    """
+    """Return the scheme and the network location of an address."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -87,11 +87,7 @@ async def _page(ctx: RunContext, service: Service, path: str, query: Mapping[str
 
 
 def _results(page: str) -> list[dict[str, str]]:
-    """Return the title, URL and summary of each result on a page, without advertisements.
-
-    Raises:
-        ServiceError: if the page is too long, or contains neither results nor a statement that there are none.
-    """
+    """Return the title, URL and summary of each result on a page, without advertisements."""
     try:
         records, classes = read_html_records(page, "result__a", FIELDS)
     except ValueError as error:

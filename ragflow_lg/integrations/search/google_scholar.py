@@ -83,11 +83,7 @@ def _query(params: Params, arguments: Query) -> dict[str, str]:
 
 
 def _results(page: str) -> list[dict[str, str]]:
-    """Return the results on a page.
-
-    Raises:
-        ServiceError: if the page is too long, or contains neither results nor a statement that there are none.
-    """
+    """Return the results on a page."""
     try:
         records, _ = read_html_records(page, "gs_ri", FIELDS)
     except ValueError as error:

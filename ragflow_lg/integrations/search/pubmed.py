@@ -81,11 +81,7 @@ def _is_id(value: Any) -> bool:
 
 
 def _articles(text: str, count: int) -> list[dict[str, Any]]:
-    """Parse articles.
-
-    Raises:
-        ServiceError: if the text is something else.
-    """
+    """Parse articles."""
     try:
         root = parse_xml(text, "PubmedArticleSet")
     except ValueError as error:

@@ -178,11 +178,7 @@ async def run_openai_turn(
 
 
 async def _begin_chunks(begun: Coroutine[Any, Any, Turn], builder: _ResponseBuilder) -> AsyncGenerator[bytes]:
-    """Wait for the first event of a turn, and return its frames.
-
-    Raises:
-        RagflowLgError: if the turn is refused.
-    """
+    """Wait for the first event of a turn, and return its frames."""
     turn = await begun
     builder.begin(turn.envelope)
     pages = turn.pages()
