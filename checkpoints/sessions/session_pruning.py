@@ -7,11 +7,13 @@ raise CheckpointError if the store fails, or SessionBusyError if a runner holds 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.steps.saver import CHECKPOINT, METADATA
 from ragflow_lg.checkpoints.steps.thread_tables import CheckpointKey, translating
@@ -139,8 +141,16 @@ def _time_ms(checkpoint: str) -> int:
 
 
 async def remove_session(store: Store, session: str) -> tuple[int, int]:
-    """Delete everything that a store has of a session. Return how many checkpoints and runs it had."""
-    checkpoints = [key async for key in store.saver.list_keys(thread_of_session(session))]
-    runs = [record async for record in store.runs.of_session(session)]
+    """Delete everything that a store has of a session. Return how many checkpoints and runs of it could be read."""
+    checkpoints = await _count(store.saver.list_keys(thread_of_session(session)))
+    runs = await _count(store.runs.of_session(session))
     await store.delete_session(session)
-    return len(checkpoints), len(runs)
+    return checkpoints, runs
+
+
+async def _count(entries: AsyncIterator[object]) -> int:
+    count = 0
+    with suppress(CheckpointError):  # a damaged session is deleted as well
+        async for _ in entries:
+            count += 1
+    return count

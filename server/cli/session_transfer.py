@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import copyfileobj
@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
 import typer
 from msgspec.structs import replace
 
+from ragflow_lg.base.errors import DamagedSessionError, SessionBusyError
 from ragflow_lg.base.extras import require
 from ragflow_lg.server.cli.options import Checkpoint, Output, SettingsFile
 from ragflow_lg.server.cli.server_database import open_server_database
@@ -209,7 +210,6 @@ async def _export(
     store: Store, settings: Settings, checkpoint: str, names: list[str], user: str, file: BinaryIO
 ) -> int:
     """Export sessions. Return how many were left out."""
-    from ragflow_lg.base.errors import DamagedSessionError, SessionBusyError
     from ragflow_lg.checkpoints.sessions.session_lines import FORMAT, HeaderLine, encode_line
     from ragflow_lg.server.runs.stored_sessions import select_sessions
 
@@ -284,38 +284,36 @@ async def _import(store: Store, settings: Settings, checkpoint: str, file: Binar
 async def _delete(
     store: Store, settings: Settings, checkpoint: str, names: list[str], user: str, older_than_days: float | None
 ) -> None:
+    from ragflow_lg.adapters.system_services import SystemClock
     from ragflow_lg.server.runs.stored_sessions import select_sessions
 
     found, missing = await select_sessions(store, names, user)
+    limit_ms = None
     if older_than_days is not None:
-        found = await _select_old(store, found, older_than_days)
+        limit_ms = (SystemClock().now() - older_than_days * 24 * 3600) * 1000
+        found = [selected for selected in found if await _is_old(store, selected, limit_ms)]
     async with _server_rows(settings, checkpoint) as rows:
-        await _delete_found(store, found, rows)
+        await _delete_found(store, found, rows, limit_ms)
     for name in missing:
         raise no_session(name)
     if not found:
         print_note("There are no such sessions.")
 
 
-async def _select_old(store: Store, found: Sequence[Selected], days: float) -> list[Selected]:
-    """Return the sessions without a run for a number of days, except those that are running."""
-    from ragflow_lg.adapters.system_services import SystemClock
-    from ragflow_lg.checkpoints.records.run_records import hex_session
+async def _is_old(store: Store, selected: Selected, limit_ms: float) -> bool:
+    """Check whether a session has had no run since a time."""
+    from ragflow_lg.runs.runner import newest_run
 
-    limit = (SystemClock().now() - days * 24 * 3600) * 1000
-    old = {record.session async for record in store.runs.sessions() if record.updated_ms < limit}
-    selected: list[Selected] = []
-    for each in found:
-        if hex_session(each.session) not in old:
-            continue
-        if holder := await store.leases.holder(each.session):
-            print_line(f"{each.name} was not deleted: it is running in {holder}")
-        else:
-            selected.append(each)
-    return selected
+    with suppress(DamagedSessionError):
+        newest = await newest_run(store, selected.session)
+        return newest is not None and newest.updated_ms < limit_ms
+    return False
 
 
-async def _delete_found(store: Store, found: Sequence[Selected], rows: SessionRows | None) -> None:
+async def _delete_found(
+    store: Store, found: Sequence[Selected], rows: SessionRows | None, limit_ms: float | None
+) -> None:
+    """Delete sessions. With a time, leave those that are running or have had a run since then."""
     from ragflow_lg.checkpoints.records.run_records import hex_session
     from ragflow_lg.checkpoints.sessions.session_pruning import remove_session
 
@@ -327,7 +325,15 @@ async def _delete_found(store: Store, found: Sequence[Selected], rows: SessionRo
         await files.find([hex_session(selected.session) for selected in found])
     for selected in found:
         session_id = hex_session(selected.session)
-        checkpoints, runs = await remove_session(store, selected.session)
+        if limit_ms is not None and not await _is_old(store, selected, limit_ms):  # there was a turn meanwhile
+            continue
+        try:
+            checkpoints, runs = await remove_session(store, selected.session)
+        except SessionBusyError as error:
+            if limit_ms is None:
+                raise
+            print_line(f"{selected.name} was not deleted: it is running in {error.holder}")
+            continue
         counts = [count_of(checkpoints, "checkpoint"), count_of(runs, "run")]
         if rows is not None and files is not None:
             await rows.delete(session_id)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from ragflow_lg.base.errors import CheckpointError, SessionBusyError
+from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.sessions.session_files import export_session
 from ragflow_lg.checkpoints.sessions.session_lines import encode_line
 from ragflow_lg.server.agents.file_store import FileStore
@@ -36,20 +36,21 @@ class SessionFiles:
     async def find(self, session_ids: Collection[str]) -> None:
         """Find the files that sessions name, then who else names them.
 
-        This reads all sessions of the agents of these files. A session that cannot be read may name each of them.
+        This reads all sessions of the agents of these files. A session that is running or cannot be read may name each
+        of them.
 
         Raises:
-            SessionBusyError: if one of the sessions is running.
-            CheckpointError: if the store fails.
             DatabaseError: if the database fails.
         """
+        read: set[str] = set()
         for session_id in session_ids:
             session = await self._database.first(select(SessionRow).where(SessionRow.id == session_id))
             if session is not None:
-                ids, _ = await self._named_by(session)
+                ids, is_whole = await self._named_by(session)
+                read |= {session.id} if is_whole else set()
                 await self._add(session, sorted(ids))
         for agent in {(file.tenant, file.agent_id) for file in self._files.values()}:
-            await self._find_others(*agent, session_ids)
+            await self._find_others(*agent, read)
 
     async def delete_of(self, session_id: str) -> int:
         """Delete the files that only this session names. The next call counts it no longer. Return their number.
@@ -75,7 +76,7 @@ class SessionFiles:
                 self._files[file.id] = file
                 self._sessions.setdefault(file.id, set()).add(session.id)
 
-    async def _find_others(self, tenant: str, agent_id: str, session_ids: Collection[str]) -> None:
+    async def _find_others(self, tenant: str, agent_id: str, read: Collection[str]) -> None:
         of_agent = {id_ for id_, file in self._files.items() if (file.tenant, file.agent_id) == (tenant, agent_id)}
         mine = (SessionRow.tenant == tenant, SessionRow.agent_id == agent_id)
         canvases = await self._database.all(select(VersionRow.dsl).where(VersionRow.agent_id == agent_id))
@@ -86,12 +87,9 @@ class SessionFiles:
         for id_ in of_agent & in_canvases:
             self._sessions[id_].add(agent_id)
         for other in others:
-            if other.id in session_ids:
+            if other.id in read:
                 continue
-            try:
-                ids, is_whole = await self._named_by(other)
-            except SessionBusyError:
-                ids, is_whole = set[str](), False
+            ids, is_whole = await self._named_by(other)
             for id_ in of_agent if not is_whole else of_agent & ids:
                 self._sessions[id_].add(other.id)
 
@@ -103,8 +101,6 @@ class SessionFiles:
             find_ids(f"{message.content} {message.reference}".encode("utf-8", "surrogatepass"), ids)
         try:
             find_ids(encode_line(await export_session(self._store, session.id)), ids)
-        except SessionBusyError:
-            raise
         except CheckpointError:
             return ids, False
         return ids, True

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ragflow_lg.base.errors import ConflictError, SessionKeyError
+from ragflow_lg.base.errors import ConflictError, DamagedSessionError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.runs.branching import fork
 from ragflow_lg.runs.runner import newest_run
@@ -47,12 +47,10 @@ async def cancel_and_delete(store: Store, session: str, patience_s: float = PATI
 
 async def has_session(store: Store, session: str) -> bool:
     """Check whether the store contains a session."""
-    if await newest_run(store, session) is not None:
-        return True
     place: Any = {"configurable": {"thread_id": thread_of_session(session), "checkpoint_ns": ""}}
     try:
-        return await store.saver.aget_tuple(place) is not None
-    except SessionKeyError:  # it is there, but nobody can read it
+        return await newest_run(store, session) is not None or await store.saver.aget_tuple(place) is not None
+    except DamagedSessionError:  # it is there, but nobody can read it
         return True
 
 

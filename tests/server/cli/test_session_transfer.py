@@ -75,6 +75,16 @@ def test_deleting_says_what_was_deleted_and_leaves_nothing(folder: Path) -> None
     assert sorted(line.split()[0] for line in call("sessions").stdout.splitlines()) == ["ben", "dora"]
 
 
+def test_damaged_sessions_are_deleted(folder: Path) -> None:
+    assert call("run", "d.json", "hello", "--session", "ben").returncode == 0
+    with closing(sqlite3.connect("ragflow-lg.db")) as store, store:
+        store.execute("UPDATE runs SET status = 'nonsense' WHERE name = 'anna'")
+        oldest = "SELECT min(started_ms) FROM runs WHERE name = 'ben'"
+        store.execute(f"UPDATE runs SET status = 'nonsense' WHERE started_ms = ({oldest})")
+    assert call("sessions", "delete", "anna").stdout.startswith("deleted anna: ")
+    assert call("sessions", "delete", "--older-than", "0").stdout.startswith("deleted ben: ")
+
+
 def test_deleting_needs_no_extra_of_the_server(folder: Path) -> None:
     program = (
         "import sys\nsys.modules['sqlalchemy'] = None\nsys.argv[1:] = ['sessions', 'delete', 'ben']\n"

@@ -7,8 +7,9 @@ from ragflow_lg.base.errors import SessionBusyError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.sessions.session_pruning import PruneLimits
-from ragflow_lg.server.cli.session_transfer import _delete  # pyright: ignore[reportPrivateUsage]
+from ragflow_lg.server.cli.session_transfer import _delete, _delete_found  # pyright: ignore[reportPrivateUsage]
 from ragflow_lg.server.cli.sessions import _cancel, _print_sessions, _prune  # pyright: ignore[reportPrivateUsage] - the commands without their event loop
+from ragflow_lg.server.runs.stored_sessions import Selected
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.services.sessions import RunRecord, hold_lease
 from tests.fakes.regions import form, out
@@ -30,6 +31,7 @@ async def test_a_running_session_is_neither_deleted_nor_pruned(capsys: pytest.Ca
             assert (await shown(_print_sessions(store))).split()[:2] == ["anna", "running"]
             deleted = await shown(_delete(store, Settings(), "memory://", [], "", 0))
             assert deleted.startswith("anna was not deleted: it is running in process ")
+            assert await shown(_delete_found(store, [Selected("anna", "anna")], None, 0.0)) == ""  # it is not old
             pruned = await shown(_prune(store, [], PruneLimits(1), False))
             assert pruned.startswith("anna was not changed: it is running in process ")
             with pytest.raises(SessionBusyError):

@@ -73,7 +73,7 @@ async def test_a_file_stays_if_a_session_that_cannot_be_read_may_name_it(tmp_pat
         app_state = server.app_state
         lease = await app_state.store.leases.acquire(second, lambda: None)
         files = SessionFiles(app_state.store, app_state.database, tmp_path / "files")
-        await files.find([first])
+        await files.find([first, second])
         assert await files.delete_of(first) == 0
         await lease.release()
         files = SessionFiles(app_state.store, app_state.database, tmp_path / "files")
