@@ -98,6 +98,7 @@ def upgrade_source(source: Source, catalog: Registry) -> Upgrade:
     if draft is None:
         raise CompileError(add_positions(reporter.diagnostics, text))
     wrapper = dict(as_map(value))
+    was_v2 = reporter.written_pointer is not str
     old = with_components(draft.document, draft.base)
     upgrade = Upgrade(dict(draft.document), ())
     if is_old_canvas(old, catalog):
@@ -105,10 +106,10 @@ def upgrade_source(source: Source, catalog: Registry) -> Upgrade:
             upgrade_document(draft, reporter)
             raise CompileError(add_positions(reporter.diagnostics, text))
         upgrade = upgrade_canvas(old, catalog)
-    elif not is_v2(as_map(wrapper["dsl"]) if draft.base else wrapper):
+    elif not was_v2:
         return Upgrade(wrapper, ())
     document = {key: entry for key, entry in upgrade.document.items() if entry is not None}
-    return Upgrade({**wrapper, "dsl": document} if draft.base else document, upgrade.changes)
+    return Upgrade({**wrapper, "dsl": document} if draft.base else document, upgrade.changes, was_v2)
 
 
 def read_components(source: Source, catalog: Registry) -> tuple[Draft | None, tuple[Diagnostic, ...], str]:

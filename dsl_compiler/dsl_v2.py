@@ -97,7 +97,11 @@ class _Errors:
 def _read_components(document: Mapping[str, Any], base: str, reporter: Reporter) -> dict[str, _Component]:
     """Return the components by id, in document order."""
     errors = _Errors(base, reporter)
-    errors.check_keys(document, ("version", "components"), [])
+    errors.check_keys({key: entry for key, entry in document.items() if key != "v1"}, ("version", "components"), [])
+    if "v1" in document:
+        message = '"v1" is ignored: `canvas convert` of an earlier version wrote what DSL v2 cannot say into it.'
+        hint = "Use the canvas in DSL v1, if you still have it."
+        reporter.report("document-shape", "warning", extend_pointer(base, ["v1"]), message, hint)
     entries = as_map(document["components"])
     if not entries:
         errors.add(["components"], "The document has no components.", code="document-empty")

@@ -147,7 +147,10 @@ def upgrade(file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="F
     upgraded = upgrade_source(read_canvas(file), catalog())
     content = orjson.dumps(upgraded.document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     write_output(content, output)
-    sys.stderr.write(_as_text(upgraded.changes))
+    if upgraded.was_v2:
+        sys.stderr.write("The canvas was in DSL v2 and is now in DSL v1.\n")
+    if upgraded.changes or not upgraded.was_v2:
+        sys.stderr.write(_as_text(upgraded.changes))
 
 
 def _as_text(changes: Sequence[Change]) -> str:

@@ -65,8 +65,14 @@ def test_what_is_wrong_is_reported(components: Any, message: str) -> None:
 
 
 def test_other_keys_are_reported() -> None:
-    with pytest.raises(CompileError, match="no 'v1' here, only: version, components"):
-        upgrade_source({**flat({"a_b": {"name": "A"}}), "v1": {}}, CATALOG)
+    with pytest.raises(CompileError, match="no 'v3' here, only: version, components"):
+        upgrade_source({**flat({"a_b": {"name": "A"}}), "v3": {}}, CATALOG)
+    document: dict[str, Any] = {
+        **flat({"begin_": {**BEGIN, "downstream": []}}),
+        "v1": {},
+    }  # an earlier version wrote it
+    ignored = [(d.severity, d.pointer) for d in check_canvas(document, CATALOG)[1] if "earlier" in d.message]
+    assert ignored == [("warning", "/v1")]
 
 
 def test_other_versions_are_no_dsl_v2() -> None:

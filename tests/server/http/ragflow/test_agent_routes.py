@@ -29,6 +29,7 @@ async def test_an_agent_is_created_shown_changed_and_deleted(server: AppServer) 
     assert (await server.get(f"/agents/{agent['id']}"))["data"] == agent
     changed = await server.client.put(f"/agents/{agent['id']}", json={"dsl": FORM, "release": True, "avatar": None})
     assert changed.json()["data"]["update_time"] >= agent["update_time"]
+    assert (await server.get(f"/agents/{agent['id']}?dsl_version=v2"))["code"] == 101
     data = (await server.get(f"/agents/{agent['id']}"))["data"]
     assert (data["dsl"], data["title"], data["last_publish_time"] is not None) == (FORM, "Helper", True)
     example: Any = AgentChange.model_json_schema()["examples"][0]
