@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ragflow_lg.adapters.recording.cassette import Line, read_cassette
-from ragflow_lg.adapters.recording.requests import describe_request, differences, is_same, write_request
+from ragflow_lg.adapters.recording.requests import describe_request, differences, digest, is_same, write_request
 from ragflow_lg.adapters.recording.taped_services import Call, tape_services
 from ragflow_lg.base.errors import CassetteError, ServiceError
 from ragflow_lg.component.integration import recorded_protocols
@@ -32,15 +32,19 @@ class _Track:
         self.lines = sorted(lines, key=lambda entry: entry[1].order)
         self.used: set[int] = set()
         self._by_node: dict[str, list[int]] = {}
+        self._by_request: dict[tuple[str, str], list[int]] = {}
         for index, (_, line) in enumerate(self.lines):
             self._by_node.setdefault(line.node, []).append(index)
+            self._by_request.setdefault((line.node, digest(line.request)), []).append(index)
 
     def next_line(self, caller: Caller, request: dict[str, Any], *, is_loose: bool) -> Line | None:
         """Return the next unused exchange for a request, or None if there is no such exchange."""
-        unused = [index for index in self._by_node.get(caller.node, ()) if index not in self.used]
-        candidates = [index for index in unused if self.lines[index][1].request == request]
-        candidates = candidates or [index for index in unused if is_same(self.lines[index][1].request, request)]
-        candidates = candidates or (unused if is_loose else [])
+        equal = self._by_request.get((caller.node, digest(request)), ())
+        candidates = [index for index in equal if index not in self.used]
+        if not candidates:
+            unused = [index for index in self._by_node.get(caller.node, ()) if index not in self.used]
+            candidates = [index for index in unused if is_same(self.lines[index][1].request, request)]
+            candidates = candidates or (unused if is_loose else [])
         if not candidates:
             return None
         at_position = [index for index in candidates if self.lines[index][1].position == caller.position]

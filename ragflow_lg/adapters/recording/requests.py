@@ -108,7 +108,7 @@ def _matches(pattern: str, text: str) -> bool:
 def differences(recorded: Mapping[str, Any], actual: Mapping[str, Any]) -> tuple[int, str]:
     """Return the number of values that differ between two requests, and a description of the first ones."""
     before, now = dict(_leaves(recorded, "")), dict(_leaves(actual, ""))
-    paths = [path for path in {**before, **now} if before.get(path, _ABSENT) != now.get(path, _ABSENT)]
+    paths = [path for path in {**before, **now} if repr(before.get(path, _ABSENT)) != repr(now.get(path, _ABSENT))]
     descriptions = [
         _describe(path, before.get(path, _ABSENT), now.get(path, _ABSENT)) for path in paths[:MAX_DIFFERENCES]
     ]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.adapters.recording.cassette import CassetteWriter, Failure, Line
-from ragflow_lg.adapters.recording.player import Player
+from ragflow_lg.adapters.recording.player import Player, _Track  # pyright: ignore[reportPrivateUsage]
 from ragflow_lg.adapters.recording.recorder import Recorder
 from ragflow_lg.base.errors import CassetteError, ServiceError, SettingsError
 from ragflow_lg.dsl.redaction import Redactor
@@ -286,6 +286,20 @@ async def test_many_equal_requests_take_linear_time(tmp_path: Path) -> None:
     start_s = time.process_time()
     assert [await stream_of(model) for _ in range(1000)] == [str(n) for n in range(1, 1001)]
     assert time.process_time() - start_s < 4
+
+
+def test_many_different_requests_take_linear_time() -> None:
+    requests: list[dict[str, Any]] = [{**EMPTY, "system": str(n)} for n in range(8000)]
+    track = _Track(enumerate(chat_line(order=n, request=request) for n, request in enumerate(requests)))
+    start_s = time.process_time()
+    assert all(track.next_line(Caller("a"), request, is_loose=False) for request in requests)
+    assert time.process_time() - start_s < 2
+
+
+async def test_a_number_is_no_boolean(tmp_path: Path) -> None:
+    line = chat_line("x", call="models.complete", request={**EMPTY, "sampling": {"top_p": 1}})
+    with pytest.raises(CassetteError, match=r"sampling.top_p was '1' and is 'true'"):
+        await model_of(player_of(tmp_path / "r", MODEL, line)).complete(ChatRequest("", (), {"top_p": True}))
 
 
 def test_dates_and_seeds_are_replayed_and_then_new(tmp_path: Path) -> None:
