@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -123,7 +124,7 @@ class ServerSection(Section):
     """How long a run waits for a slot before it is refused."""
     metrics_key: SecretStr = SecretStr("")
     """The bearer token with which a collector can read ``/metrics``. Default: nobody can."""
-    metrics_address: Annotated[str, Field(pattern=r"^(|.+:[0-9]{1,5})$")] = ""
+    metrics_address: str = ""
     """The address on which metrics can be read without a key, such as ``127.0.0.1:9390``; port 0 is a free one."""
     log_format: Literal["text", "json"] = "text"
     """Format of the log written to standard error."""
@@ -133,7 +134,9 @@ class ServerSection(Section):
     """File for the audit log, in JSON Lines format: who created, changed and deleted what, and who was refused."""
 
     @model_validator(mode="after")
-    def _has_a_key(self) -> ServerSection:
+    def _has_key_and_host(self) -> ServerSection:
         if 0 < len(self.metrics_key.get_secret_value()) < 16:
             raise ValueError("metrics_key needs at least 16 characters")
+        if self.metrics_address and not re.fullmatch(r".+:[0-9]{1,5}", self.metrics_address):
+            raise ValueError('metrics_address needs a host and a port, such as "127.0.0.1:9390"')
         return self

@@ -30,6 +30,13 @@ LOCAL_FILE = "ragflow-lg.toml"
 
 MAX_NAME = 80
 
+_METRICS = 'unknown setting. Write metrics_address = "HOST:PORT", or set metrics_key.'
+_SUCCESSORS = {
+    **dict.fromkeys(("server.metrics", "server.metrics_host", "server.metrics_port"), _METRICS),
+    "otel.enabled": "unknown setting. An exporter alone turns spans on; without one, there are none.",
+}
+"""What replaces settings of earlier versions."""
+
 
 def unknown_variables(settings: Iterable[str]) -> list[str]:
     """Return a line for each variable that looks like a setting but is not one. Values are not shown."""
@@ -82,7 +89,8 @@ def load_settings(path: Path | None = None) -> Settings:
             is_unknown |= fault["type"] == "extra_forbidden" and len(place) == 1
             variable = variable_name(place)
             name = ".".join(map(str, place)) + (f" ({variable})" if variable else "")
-            problems.append(f"  {name}: {describe_fault(fault, Settings, place)}")
+            gone = _SUCCESSORS.get(".".join(map(str, place)))
+            problems.append(f"  {name}: {gone or describe_fault(fault, Settings, place)}")
     except pydantic_settings.SettingsError as error:
         problems.append(f"  environment: {_unreadable(error)}")
     if is_unknown:  # it may be the section of one
