@@ -134,7 +134,7 @@ def _section(need: Need) -> str:
         "key": f"[tools.{key}]\n{api_key}",
         **{kind: each.section.format(key=key, variable=_variable(name)) for kind, each in need_kinds().items()},
     }
-    return f"# {users}\n{texts[need.kind]}" if need.kind in texts else ""
+    return f"# {users}\n{text}" if (text := texts.get(need.kind)) else ""
 
 
 def _model_section(name: str, users: str, *, has_address: bool) -> str:

@@ -56,6 +56,9 @@ def test_the_settings_that_it_writes_supply_what_is_missing(file: Path, monkeypa
     result = invoke("needs", file, "--settings", "ragflow-lg.toml", "--output", "json")
     missing = [need["kind"] for need in json.loads(result.stdout) if need["state"] == "missing"]
     assert missing == ["dataset"]
+    deep = node("Retrieval", {"query": "sys.query", "dataset_ids": ["plants"], "use_kg": True})
+    words = ("needs", save("deep.json", {"a": deep}), "--settings", "ragflow-lg.toml", "--output", "toml")
+    assert invoke(*words).stdout == "# a: ragflow-lg kb create NAME --id plants\n"
 
 
 def test_files_are_not_overwritten(file: Path) -> None:
