@@ -120,6 +120,15 @@ class _Rewriter(NodeTransformer):
     def __init__(self, variables: AbstractSet[str]) -> None:
         self._pattern = re.compile(f"({'|'.join(map(re.escape, variables)) or '(?!)'})")
 
+    def visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> Any:
+        """Visit a node. Refuse a variable in the name of something else."""
+        is_variable = isinstance(node, nodes.Name) and self._pattern.fullmatch(node.name)
+        for field in () if is_variable or isinstance(node, nodes.TemplateData | nodes.Const) else node.fields:
+            name: Any = getattr(node, field, None)
+            if isinstance(name, str) and self._pattern.search(name):
+                raise TemplateError(f"A reference cannot be a part of a name, as in {name}")
+        return super().visit(node, *args, **kwargs)
+
     def visit_TemplateData(self, node: nodes.TemplateData) -> list[nodes.Expr]:
         """Put variables into plain text."""
         return self._split(node.data, nodes.TemplateData)
@@ -128,12 +137,6 @@ class _Rewriter(NodeTransformer):
         """Put variables into a string literal."""
         parts = self._split(node.value, nodes.Const) if isinstance(node.value, str) else []
         return _add(parts) if len(parts) > 1 or (parts and isinstance(parts[0], nodes.Name)) else node
-
-    def visit_Name(self, node: nodes.Name) -> nodes.Expr:
-        """Refuse a variable that is a part of another name."""
-        if self._pattern.search(node.name) and not self._pattern.fullmatch(node.name):
-            raise TemplateError(f"There is no variable {node.name}")
-        return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Expr:
         """Convert ``a ~ b`` to an addition of texts as elsewhere."""

@@ -80,6 +80,17 @@ async def test_a_template_or_text_that_is_too_long_is_rejected() -> None:
         ("{% if %}", "Expected an expression, got 'end of statement block'"),
         ("{{ 1 | no_such_filter }}", "No filter named 'no_such_filter'"),
         ("{{ 1 {n@result} }}", "expected token 'end of print statement', got 'n@result'"),
+        *(
+            (source, f"A reference cannot be a part of a name, as in {name}")
+            for source, name in [
+                ("{{ {n@result}.item_{n@result} }}!", "item_n@result"),
+                ("{{ dict(a{n@result}=1) }}", "an@result"),
+                ("{% macro foo{n@result}() %}{% endmacro %}", "foon@result"),
+                ("{% block b{n@result} %}{% endblock %}", "bn@result"),
+                ("{{ x.a{n@result}() }}", "an@result"),
+                ("{{ a{n@result} }}", "an@result"),
+            ]
+        ),
         ("{{ {n@result} $ }}", "unexpected char '$'"),
         ("{{ {n@result}.append(1) }}", "The method append() is not supported"),
         ("{% for a in [1] %}" * 25 + "{% endfor %}" * 25, "too many statically nested blocks"),
