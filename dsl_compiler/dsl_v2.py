@@ -13,8 +13,6 @@ from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.editor_graph import EditorNode, draw_graph
 from ragflow_lg.dsl_compiler.flow import find_predecessors
 
-VERSION = 2
-
 _SHAPE = 'A component is {"id": …, "name": …, "downstream": [ids], "params": {…}}.'
 
 _COMPONENT_KEYS = ("id", "name", "downstream", "params", "outputs")
@@ -43,7 +41,7 @@ class _Component(Struct, frozen=True):
 def is_v2(document: Mapping[str, Any]) -> bool:
     """Return whether a document is in DSL v2."""
     version = document.get("version")
-    return type(version) is int and version == VERSION and isinstance(document.get("components"), Mapping)
+    return type(version) is int and version == 2 and isinstance(document.get("components"), Mapping)
 
 
 def to_v1(document: Mapping[str, Any], base: str, reporter: Reporter) -> dict[str, Any]:
@@ -64,7 +62,7 @@ def to_v1(document: Mapping[str, Any], base: str, reporter: Reporter) -> dict[st
     upstream = find_predecessors({id_: component.downstream for id_, component in components.items()})
     entries: dict[str, Any] = {}
     nodes: list[EditorNode] = []
-    for id_ in sorted(components, key=_rank):
+    for id_ in sorted(components, key=lambda id_: (not id_.startswith("begin_"), id_)):
         component = components[id_]
         targets, params = [keys[target] for target in component.downstream], dict(component.params)
         obj = {"component_name": component.name, "params": params, "downstream": targets}
@@ -72,10 +70,6 @@ def to_v1(document: Mapping[str, Any], base: str, reporter: Reporter) -> dict[st
         nodes.append(EditorNode(keys[id_], component.name, params, targets))
     reporter.written_pointer = _Pointers(base, keys)
     return {"components": entries, **_STATE, "globals": dict(_GLOBALS), "graph": draw_graph({}, nodes)}
-
-
-def _rank(id_: str) -> tuple[bool, str]:
-    return (not id_.startswith("begin_"), id_)
 
 
 class _Errors:
@@ -99,9 +93,8 @@ def _read_components(document: Mapping[str, Any], base: str, reporter: Reporter)
     errors = _Errors(base, reporter)
     errors.check_keys({key: entry for key, entry in document.items() if key != "v1"}, ("version", "components"), [])
     if "v1" in document:
-        message = '"v1" is ignored: `canvas convert` of an earlier version wrote what DSL v2 cannot say into it.'
-        hint = "Use the canvas in DSL v1, if you still have it."
-        reporter.report("document-shape", "warning", extend_pointer(base, ["v1"]), message, hint)
+        message = '"v1" is ignored: an earlier version wrote into it what DSL v2 cannot say.'
+        reporter.report("document-shape", "warning", extend_pointer(base, ["v1"]), message, "Use the canvas in DSL v1.")
     entries = as_map(document["components"])
     if not entries:
         errors.add(["components"], "The document has no components.", code="document-empty")

@@ -7,7 +7,7 @@ raise CheckpointError if the store fails, or SessionBusyError if a runner holds 
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -142,15 +142,12 @@ def _time_ms(checkpoint: str) -> int:
 
 async def remove_session(store: Store, session: str) -> tuple[int, int]:
     """Delete everything that a store has of a session. Return how many checkpoints and runs of it could be read."""
-    checkpoints = await _count(store.saver.list_keys(thread_of_session(session)))
-    runs = await _count(store.runs.of_session(session))
+    counts = [0, 0]
+    for number, entries in enumerate(
+        (store.saver.list_keys(thread_of_session(session)), store.runs.of_session(session))
+    ):
+        with suppress(CheckpointError):  # a damaged session is deleted as well
+            async for _ in entries:
+                counts[number] += 1
     await store.delete_session(session)
-    return checkpoints, runs
-
-
-async def _count(entries: AsyncIterator[object]) -> int:
-    count = 0
-    with suppress(CheckpointError):  # a damaged session is deleted as well
-        async for _ in entries:
-            count += 1
-    return count
+    return counts[0], counts[1]

@@ -147,10 +147,8 @@ def upgrade(file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="F
     upgraded = upgrade_source(read_canvas(file), catalog())
     content = orjson.dumps(upgraded.document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     write_output(content, output)
-    if upgraded.was_v2:
-        sys.stderr.write("The canvas was in DSL v2 and is now in DSL v1.\n")
-    if upgraded.changes or not upgraded.was_v2:
-        sys.stderr.write(_as_text(upgraded.changes))
+    is_converted = upgraded.was_v2 and not upgraded.changes
+    sys.stderr.write("The canvas is now in DSL v1.\n" if is_converted else _as_text(upgraded.changes))
 
 
 def _as_text(changes: Sequence[Change]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -310,9 +310,7 @@ async def _is_old(store: Store, selected: Selected, limit_ms: float) -> bool:
     return False
 
 
-async def _delete_found(
-    store: Store, found: Sequence[Selected], rows: SessionRows | None, limit_ms: float | None
-) -> None:
+async def _delete_found(store: Store, found: list[Selected], rows: SessionRows | None, limit_ms: float | None) -> None:
     """Delete sessions. With a time, leave those that are running or have had a run since then."""
     from ragflow_lg.checkpoints.records.run_records import hex_session
     from ragflow_lg.checkpoints.sessions.session_pruning import remove_session

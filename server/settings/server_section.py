@@ -104,11 +104,9 @@ class ServerSection(Section):
     """URL of the event journal, from which clients can resume: ``redis://…`` for all replicas, ``memory://`` for this
     process. Default: the Redis server used for checkpoints, or memory if they are not in Redis."""
     on_disconnect: Annotated[str, Field(pattern=r"^(continue|cancel|grace:[0-9]{1,6}(\.[0-9]{1,3})?)$")] = "continue"
-    """What happens to a run without followers: ``continue``, ``cancel`` or ``grace:SECONDS``. Requests can override it.
-    """
+    """What happens to a run without followers: ``continue``, ``cancel`` or ``grace:SECONDS``. Requests override it."""
     busy_s: Annotated[float, Field(ge=0, le=60)] = 2.0
-    """How long a turn waits for the previous one in its session, since some clients send the next request too early.
-    """
+    """How long a turn waits for the previous one in its session: some clients send the next request too early."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses of proxies whose ``X-Forwarded-For`` names the client; ``*`` for all."""
     requests_per_minute: Annotated[int, Field(ge=0)] = 0

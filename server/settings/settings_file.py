@@ -31,10 +31,8 @@ LOCAL_FILE = "ragflow-lg.toml"
 MAX_NAME = 80
 
 _METRICS = 'unknown setting. Write metrics_address = "HOST:PORT", or set metrics_key.'
-_SUCCESSORS = {
-    **dict.fromkeys(("server.metrics", "server.metrics_host", "server.metrics_port"), _METRICS),
-    "otel.enabled": "unknown setting. An exporter alone turns spans on; without one, there are none.",
-}
+_SUCCESSORS: dict[str, str] = dict.fromkeys(("server.metrics", "server.metrics_host", "server.metrics_port"), _METRICS)
+_SUCCESSORS["otel.enabled"] = "unknown setting. An exporter alone turns spans on; without one, there are none."
 """What replaces settings of earlier versions."""
 
 

@@ -107,7 +107,7 @@ def _matches(pattern: str, text: str) -> bool:
 
 def differences(recorded: Mapping[str, Any], actual: Mapping[str, Any]) -> tuple[int, str]:
     """Return the number of values that differ between two requests, and a description of the first ones."""
-    before, now = dict(_leaves(recorded, "")), dict(_leaves(actual, ""))
+    before, now = (dict(islice(_walk(request, ""), MAX_LEAVES)) for request in (recorded, actual))
     paths = [path for path in {**before, **now} if repr(before.get(path, _ABSENT)) != repr(now.get(path, _ABSENT))]
     descriptions = [
         _describe(path, before.get(path, _ABSENT), now.get(path, _ABSENT)) for path in paths[:MAX_DIFFERENCES]
@@ -119,12 +119,8 @@ def differences(recorded: Mapping[str, Any], actual: Mapping[str, Any]) -> tuple
 _ABSENT = object()
 
 
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the individual values in a request with their paths."""
-    return islice(_walk(value, path), MAX_LEAVES)
-
-
 def _walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the individual values in a request with their paths."""
     if isinstance(value, Mapping) and value:
         for key, entry in cast("Mapping[str, Any]", value).items():
             yield from _walk(entry, f"{path}.{key}" if path else key)

@@ -220,10 +220,8 @@ async def store_agent(request: Request, caller: ApiCaller, body: AgentChange) ->
 
 
 @router.get("/agents/{agent_id}")
-async def get_agent(agent_id: str, request: Request, caller: Authenticated, dsl_version: str = "") -> Any:
-    """Return an agent with its draft. Its canvas is in DSL v1."""
-    if dsl_version not in ("", "v1"):
-        raise RequestError("Canvases are shown in DSL v1 only.", 101, status=400)
+async def get_agent(agent_id: str, request: Request, caller: Authenticated, dsl_version: Literal["", "v1"] = "") -> Any:
+    """Return an agent with its draft."""
     agents = AgentRepository(get_app_state(request).database, caller.tenant)
     agent = await agents.get(agent_id)
     version = await agents.version(agent_id, agent.version_id) if agent is not None else None

@@ -51,7 +51,7 @@ def test_a_canvas_in_dsl_v2_is_checked_run_and_converted(tmp_path: Path) -> None
     components = {"begin_": {"name": "Begin", "downstream": ["message_a"]}, "message_a": message}
     v2.write_text(json.dumps({"version": 2, "components": components}))
     assert invoke("check", v2).exit_code == 0
-    assert invoke("canvas", "upgrade", v2, "-o", v1).stderr == "The canvas was in DSL v2 and is now in DSL v1.\n"
+    assert invoke("canvas", "upgrade", v2, "-o", v1).stderr == "The canvas is now in DSL v1.\n"
     assert list(json.loads(v1.read_bytes())["components"]) == ["begin", "Message:a"]
     answers = [invoke("run", file, "hello", "--events", "pretty").stdout for file in (v1, v2)]
     assert answers[0] == answers[1] != ""
