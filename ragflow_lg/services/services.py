@@ -6,6 +6,7 @@ The implementations are in ``adapters``; tests have their own. Components access
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -20,6 +21,8 @@ from ragflow_lg.services.tool_policies import ToolPolicies, ToolSettings
 from ragflow_lg.services.workers import NoWorkers, Workers
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 
 class FileContent(NamedTuple):
@@ -181,7 +184,7 @@ class Services(Struct, frozen=True):
         Raises:
             RagflowLgError: if it cannot be opened.
         """
-        if protocol in self.unopened:
+        if protocol not in self.integrations and protocol in self.unopened:
             raise self.unopened[protocol]
         return self.integrations.get(protocol)
 
@@ -189,7 +192,10 @@ class Services(Struct, frozen=True):
         """Prepare the services of integrations whose first call would take long."""
         for service in self.integrations.values():
             if isinstance(service, SupportsWarmUp):
-                await service.warm_up()
+                try:
+                    await service.warm_up()
+                except Exception:
+                    logger.exception("%s cannot be prepared", type(service).__name__)
 
     @property
     def all_secrets(self) -> tuple[str, ...]:
