@@ -42,7 +42,7 @@ class EventStream(StreamingResponse):
 
         After `HEARTBEAT_S` seconds of silence, a comment is sent if it ``has_heartbeats``.
         """
-        self._frames = _with_heartbeats(frames) if has_heartbeats else frames
+        self._frames = _with_heartbeats(frames, HEARTBEAT_S if has_heartbeats else None)
         super().__init__(self._frames, headers=SSE_HEADERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,13 +51,13 @@ class EventStream(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-async def _with_heartbeats(frames: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """Yield frames, and a comment whenever none has arrived for a while."""
+async def _with_heartbeats(frames: AsyncGenerator[bytes], silence_s: float | None) -> AsyncGenerator[bytes]:
+    """Yield frames, and a comment whenever none has arrived for a while. They end outside Starlette's cancel scope."""
     async with aclosing(frames):
         while True:
             task = asyncio.ensure_future(anext(frames, None))
             try:
-                while not (await asyncio.wait([task], timeout=HEARTBEAT_S))[0]:
+                while not (await asyncio.wait([task], timeout=silence_s))[0]:
                     yield HEARTBEAT
             finally:
                 with anyio.CancelScope(shield=True):  # Starlette cancels again at each await

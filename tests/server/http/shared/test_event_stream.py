@@ -135,6 +135,31 @@ async def test_a_quiet_stream_has_heartbeats_except_for_the_oldest_clients(
             assert (b": ping\n\n" in seen) is expected
 
 
+async def test_the_clean_up_of_a_stream_without_heartbeats_is_not_cancelled() -> None:
+    ended: list[str] = []
+
+    async def produce() -> AsyncGenerator[bytes]:
+        try:
+            yield b"a"
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.01)
+            ended.append("cleanly")
+
+    sent = asyncio.Event()
+
+    async def send(message: Any) -> None:
+        if message.get("body"):
+            sent.set()
+
+    async def receive() -> dict[str, str]:
+        await sent.wait()
+        return {"type": "http.disconnect"}
+
+    await event_stream.EventStream(produce(), has_heartbeats=False)({"type": "http"}, receive, send)
+    assert ended == ["cleanly"]
+
+
 PLACES: dict[str, Any] = {"max_runs": 1, "max_waiting_runs": 5, "run_wait_s": 20}
 
 
