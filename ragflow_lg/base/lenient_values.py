@@ -25,7 +25,9 @@ def as_items(value: Any) -> list[Any]:
 
 def entries_of(value: Any) -> Iterable[Any]:
     """Return the entries of a list, or the values of a map; none for any other value."""
-    if isinstance(value, str):  # a check against an abstract class is slow
+    if type(value) is list:
+        return cast("list[Any]", value)
+    if value is None or isinstance(value, str | int | float):  # a check against an abstract class is slow
         return ()
     return as_map(value).values() or as_list(value)
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragflow_lg.base import lenient_values
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import (
     MAX_DEPTH,
@@ -135,3 +136,9 @@ def test_the_texts_of_a_value_are_limited_together() -> None:
         to_json([text] * 4 + ["x"])
     with pytest.raises(ComponentError, match="characters"):
         to_json({text + str(number)[-1]: text[1:] for number in range(4)})
+
+
+def test_the_entries_of_plain_values_need_no_slow_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(lenient_values, "Mapping")
+    values: list[Any] = [None, True, 1, 1.5, "x", [], {}, [1, 2], {"a": 3}]
+    assert [part for value in values for part in lenient_values.entries_of(value)] == [1, 2, 3]
