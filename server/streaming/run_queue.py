@@ -33,6 +33,8 @@ WORKER_S = 3.0
 LOOK_S = 0.5
 """How long a state of the queue is used: many clients may ask for their places."""
 RETRY_S = 5.0
+MAX_PENDING = 10_000
+"""Of how many messages that workers have it is read how long these have been silent; others count as waiting."""
 RESERVED_S = 60
 """How long a run may take from the decision that there is a place for it until it is put."""
 KEPT_S = 24 * 3600
@@ -268,7 +270,7 @@ class RunQueue:
             async with self._client.pipeline(transaction=True) as together:
                 together.time()
                 together.xrange(self._stream)
-                together.xpending_range(self._stream, GROUP, "-", "+", 10 * self._max_waiting)
+                together.xpending_range(self._stream, GROUP, "-", "+", MAX_PENDING)
                 return await together.execute()
 
         (now_s, now_us), messages, pending = await self._ask(ask)

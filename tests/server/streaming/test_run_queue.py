@@ -68,9 +68,10 @@ async def test_a_silent_workers_run_is_claimed_and_one_that_reports_keeps_its_ow
     prefix = fresh_prefix()
     async with opened(redis_url, prefix, "alive") as alive, opened(redis_url, prefix, "other") as other:
         kept: list[Delivery] = []
-        for number in range(12):
+        for number in range(22):
             await alive.put(f"kept{number}", b"")
             kept.append(await receive(alive))
+        assert (await alive.state()).waiting == []
         async with opened(redis_url, prefix, "dead", reports=False) as dead:
             await dead.put("lost", b"")
             assert (await receive(dead)).run_id == "lost"
