@@ -56,8 +56,10 @@ CORE_NAMES = {
 
 CORE_PROTOCOLS = {
     "documents": "ragflow_lg.services.reports:Reports",
+    "knowledge": "ragflow_lg.services.knowledge:Knowledge",
     "mcp": "ragflow_lg.services.tool_policies:ToolServers",
     "memories": "ragflow_lg.services.memories:Memories",
+    "speech": "ragflow_lg.services.speech:Speech",
     "sql": "ragflow_lg.services.databases:Databases",
 }
 """The services of integrations that the core asks for as well."""
@@ -132,6 +134,8 @@ class Integration(Struct, frozen=True):
         try:
             found = import_module(module, self.package)
             return getattr(found, name) if name else found
+        except SettingsError:
+            raise
         except (Exception, SystemExit) as error:  # importing foreign code may raise anything
             raise self.blame(place, error) from error
 
@@ -197,7 +201,8 @@ def load_store(kind: str) -> Any:
     for integration in found.integrations.values():
         if kind in integration.stores:
             return integration.load(integration.stores[kind])
-    raise found.missing.get(kind) or SettingsError(f"There is no integration for datasets of {kind}.")
+    missing = found.missing.get(kind) or found.missing.get("knowledge")  # which has more than one kind
+    raise missing or SettingsError(f"There is no integration for datasets of {kind}.")
 
 
 def missing_services() -> Mapping[Any, SettingsError]:

@@ -114,7 +114,7 @@ def tenant_services(
         integrations[Memories] = memories.for_agent(agent, _find_realm(agent, visitor) if is_page else "")
     return replace(
         services,
-        files=TenantFiles(store, workers, services.find(Speech), *((agent, visitor) if is_page else ())),
+        files=TenantFiles(store, workers, services.integrations.get(Speech), *((agent, visitor) if is_page else ())),
         artifacts=TenantArtifacts(app_state, store, workers, agent, visitor, is_page),
         integrations=integrations,
     )

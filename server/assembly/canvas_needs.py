@@ -35,13 +35,13 @@ LABELS = {
 
 
 OWNERS = {
-    "dataset": ("knowledge", "dataset-unknown"),
-    "memory": ("memories", "memory-unknown"),
-    "reranker": ("knowledge", "reranker-unavailable"),
-    "search_option": ("knowledge", "params-unsupported"),
-    "speech": ("speech", "model-unavailable"),
+    "dataset": ("knowledge", "dataset", "dataset-unknown"),
+    "memory": ("memories", "memory", "memory-unknown"),
+    "reranker": ("knowledge", "rerank model", "reranker-unavailable"),
+    "search_option": ("knowledge", "search option", "params-unsupported"),
+    "speech": ("speech", "speech model", "model-unavailable"),
 }
-"""The integrations that check what components of the core need, and the diagnostics if they are not installed."""
+"""The integrations that check what components of the core need; the labels and diagnostics if they are missing."""
 
 
 class Need(NamedTuple):
@@ -171,7 +171,7 @@ class _Checks:
             "key": lambda name: ("key-missing", self._check_key(name)),
         }
         found = find_integrations()
-        for kind, (owner, code) in OWNERS.items():
+        for kind, (owner, _, code) in OWNERS.items():
             self.by_kind[kind] = lambda _, code=code, owner=owner: (
                 code,
                 str(found.missing.get(owner, f"The integration {owner} is not installed.")),

@@ -73,10 +73,11 @@ def needs(
 
 
 def _as_text(found: Sequence[Need]) -> str:
-    from ragflow_lg.server.assembly.canvas_needs import LABELS
+    from ragflow_lg.server.assembly.canvas_needs import LABELS, OWNERS
 
     lines: list[str] = []
-    labels = LABELS | {kind: need.label for kind, need in need_kinds().items()}
+    labels = {kind: label for kind, (_, label, _) in OWNERS.items()} | LABELS
+    labels |= {kind: need.label for kind, need in need_kinds().items()}
     for need in found:
         name = need.name or "the default model"
         lines.append(f"{need.state:<11}  {labels.get(need.kind, need.kind)} {name}  ({', '.join(need.users)})")

@@ -65,7 +65,7 @@ class Ending(Struct, eq=False):
     def open_voice(self, publish: Callable[[StreamEvent], Awaitable[None]]) -> Speaker | None:
         """Return the voice, or None."""
         if isinstance(self.run, Run) and (models := spoken_messages(self.run.plan)):
-            speech = self.run.services.find(Speech)
+            speech = self.run.services.integrations.get(Speech)
             self.speaker = Speaker(speech, models, publish) if speech and speech.can_speak else None
         return self.speaker
 

@@ -78,10 +78,10 @@ async def get_metadata(request: Request, caller: Authenticated) -> Metadata:
 async def read_metadata(request: Request, caller: ApiCaller, ids: Sequence[str]) -> Metadata:
     """Return the metadata of the documents in some datasets."""
     datasets = await _pick_datasets(request, caller, ids, "No authorization for dataset {!r}")
-    knowledge = get_app_state(request).services_of(caller.tenant).integrations.get(Knowledge)
-    if knowledge is None or not ids:
-        return {}
     try:
+        knowledge = get_app_state(request).services_of(caller.tenant).find(Knowledge)
+        if knowledge is None or not ids:
+            return {}
         return await knowledge.metadata(list({dataset.id: dataset for dataset in datasets}.values()))
     except (ServiceError, SettingsError) as error:
         raise RequestError(f"The metadata cannot be read: {error}") from error
@@ -125,10 +125,10 @@ def _read_keywords(ext: str) -> str:
 
 
 async def _find_datasets(request: Request, caller: ApiCaller) -> Sequence[DatasetEntry]:
-    knowledge = get_app_state(request).services_of(caller.tenant).integrations.get(Knowledge)
-    if not isinstance(knowledge, DatasetDirectory):
-        return ()
     try:
+        knowledge = get_app_state(request).services_of(caller.tenant).find(Knowledge)
+        if not isinstance(knowledge, DatasetDirectory):
+            return ()
         return await knowledge.list_datasets()
     except (ServiceError, SettingsError) as error:
         raise RequestError(f"The datasets cannot be listed: {error}") from error
@@ -246,7 +246,7 @@ async def retrieve(body: Question, request: Request, caller: Authenticated) -> A
         keywords_similarity_weight=1 - _check_number("vector_similarity_weight", body.vector_similarity_weight, 0, 1),
         rerank_id=body.rerank_id[:200],
     )
-    knowledge = tenant_services(get_app_state(request), caller.tenant).integrations.get(Knowledge)
+    knowledge = tenant_services(get_app_state(request), caller.tenant).find(Knowledge)
     if knowledge is None or not body.question.strip():
         return {"chunks": [], "doc_aggs": [], "total": 0}
     try:
@@ -259,7 +259,7 @@ async def retrieve(body: Question, request: Request, caller: Authenticated) -> A
 
 
 def _directory(request: Request, caller: ApiCaller) -> DocumentDirectory:
-    knowledge = get_app_state(request).services_of(caller.tenant).integrations.get(Knowledge)
+    knowledge = get_app_state(request).services_of(caller.tenant).find(Knowledge)
     if not isinstance(knowledge, DocumentDirectory):
         raise RequestError(_EMBEDDED_ONLY)
     return knowledge

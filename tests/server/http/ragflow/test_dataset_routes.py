@@ -8,7 +8,7 @@ from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError
 from ragflow_lg.integrations.knowledge.embedded_knowledge import EmbeddedKnowledge
 from ragflow_lg.integrations.knowledge.ragflow_knowledge import RagflowApiKnowledge
-from ragflow_lg.services.knowledge import Dataset, DatasetEntry, DatasetSearch
+from ragflow_lg.services.knowledge import Dataset, DatasetEntry, DatasetSearch, Knowledge
 from tests.fakes.embedded import OneEmbedder, fill
 from tests.fakes.listed_knowledge import ListedKnowledge
 from tests.server.http.app_server import AppServer, start_app
@@ -67,6 +67,14 @@ async def test_a_failing_store_is_reported(tmp_path: Path, error: RagflowLgError
     async with start_app(tmp_path, knowledge=ListedKnowledge(error=error)) as server:
         body = await server.get("/datasets")
         assert (body["code"], body["message"]) == (102, f"The datasets cannot be listed: {error}")
+
+
+async def test_a_server_whose_datasets_are_not_installed_says_so(server: AppServer) -> None:
+    unopened: Any = server.app_state.services.unopened
+    unopened[Knowledge] = SettingsError("Install it.")
+    body = {"question": "x", "dataset_ids": ["a"]}
+    for answer in (await server.get("/datasets"), await server.post("/retrieval", body)):
+        assert (answer["code"], answer["message"]) == (102, "The datasets cannot be listed: Install it.")
 
 
 DOCUMENTS = {"blue.md": ["Blue is calm.", "The sea is blue."], "red.md": ["Red is warm."]}
