@@ -114,8 +114,8 @@ def load_named(name: str, setting: str) -> Any:
 
 
 def describe_error(error: BaseException) -> str:
-    """Return the kind and message of an error that foreign code has raised, as one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())[:MAX_ERROR_CHARS]
+    """Return the kind and message of an error that foreign code has raised, as one line without a full stop."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:MAX_ERROR_CHARS].removesuffix(".")
 
 
 def describe_entry_point(entry_point: EntryPoint) -> str:

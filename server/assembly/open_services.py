@@ -116,7 +116,7 @@ async def open_services(
             artifacts=_open_artifacts(settings),
         )
         services = await stack.enter_async_context(open_integrations(settings, services))
-        files.speech = services.find(Speech)
+        files.speech = services.integrations.get(Speech)
         yield recording.wrap(services) if recording is not None else services
     finally:
         await stack.aclose()
@@ -141,18 +141,22 @@ async def _open_player(player: Player, settings: Settings, policies: ToolPolicie
 async def open_integrations(settings: Settings, services: Services) -> AsyncGenerator[Services]:
     """Add the services of the integrations, but those that a recording already plays.
 
-    The error of one that cannot be opened is raised at once if the settings describe it, or where it is asked for.
+    The error of one that cannot be opened is raised at once if the settings describe it or the error is one of ours,
+    or else where the service is asked for.
     """
     services = replace(services, unopened=missing_services())
     async with AsyncExitStack() as stack:
         for protocol, service, integration in find_services():
             if protocol in services.integrations:
                 continue
+            open_service: Any = None
             try:
-                opened = await stack.enter_async_context(integration.load(service.open)(settings, services))
+                open_service = integration.load(service.open)
+                opened = await stack.enter_async_context(open_service(settings, services))
             except Exception as error:  # noqa: BLE001 - third-party code may raise anything
                 found = error if isinstance(error, RagflowLgError) else integration.blame(service.open, error)
-                if integration.sections.keys() & settings.model_fields_set:
+                has_refused = open_service is not None and found is error
+                if has_refused or integration.sections.keys() & settings.model_fields_set:
                     raise found from None
                 services = replace(services, unopened={**services.unopened, protocol: found})
             else:

@@ -151,7 +151,7 @@ async def delete_entry(
 
 
 def _find_memories(request: Request, tenant: str) -> StoredMemories | None:
-    memories = get_app_state(request).services_of(tenant).integrations.get(Memories)
+    memories = get_app_state(request).services_of(tenant).find(Memories)
     return memories if isinstance(memories, StoredMemories) else None
 
 

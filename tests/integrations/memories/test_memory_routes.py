@@ -1,13 +1,17 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
+import pytest
 
 from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.base.errors import CheckpointError, SettingsError
 from ragflow_lg.integrations.memories.open_memories import open_memories
+from ragflow_lg.server.assembly.open_services import open_integrations
 from ragflow_lg.server.settings import Settings
+from ragflow_lg.services.memories import Memories
 from tests.fakes.services import fake_services
 from tests.server.http.app_server import AppServer, canvas, start_app
 from tests.server.http.native.native_client import native, problem
@@ -155,3 +159,20 @@ async def test_without_memories_there_is_nothing(tmp_path: Path) -> None:
         assert (await client.get("/memories/entries", params=user)).json() == {"entries": [], "total": 0}
         assert (await client.delete("/memories/entries", params=user)).json() == {"deleted": 0}
         assert problem(await client.get("/memories/notes/users")) == (404, "not-found")
+
+
+async def test_what_cannot_be_opened_is_not_empty(tmp_path: Path) -> None:
+    services = fake_services()
+    integrations: Any = services.integrations
+    del integrations[Memories]
+    with pytest.raises(CheckpointError) as refused:
+        async with open_integrations(Settings(checkpoints=f"sqlite:///{tmp_path}", memories=SECTIONS), services):
+            pass
+    assert "Repair" not in str(refused.value)
+    async with start(tmp_path) as (server, client):
+        services = server.app_state.services
+        integrations, unopened = cast("Any", services.integrations), cast("Any", services.unopened)
+        unopened[Memories] = SettingsError(integrations.pop(Memories) and "It is closed.")
+        for call in (client.get, client.delete):
+            answer = await call("/memories/entries", params={"user_id": "anna"})
+            assert (answer.status_code, "It is closed." in answer.text) == (500, True), answer.text
