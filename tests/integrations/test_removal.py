@@ -12,6 +12,7 @@ import pytest
 
 from ragflow_lg.base.extras import find_entry_points
 from ragflow_lg.component.integration import GROUP, find_integrations
+from ragflow_lg.server.assembly.canvas_needs import OWNERS
 from tests.architecture.sources import FOLDERS, ROOT
 from tests.fakes.canvas import canvas, node
 
@@ -25,6 +26,30 @@ for module in pkgutil.walk_packages(ragflow_lg.__path__, "ragflow_lg."):
         importlib.import_module(module.name)
 print(*Settings.model_fields)
 """
+
+ASK = """
+import asyncio, sys
+from msgspec.structs import replace
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.extras import load_named
+from ragflow_lg.component.integration import load_store
+from ragflow_lg.server.assembly.open_services import open_services
+from ragflow_lg.server.settings import Settings
+
+async def ask():
+    async with open_services(Settings()) as services:
+        for place in sys.argv[1:]:
+            try:
+                services.of(load_named(place, "")) if ":" in place else load_store(place)
+            except SettingsError as error:
+                print(error)
+
+asyncio.run(ask())
+"""
+NEEDY = {
+    "a": node("Retrieval", {"query": "sys.query", "dataset_ids": ["x"], "rerank_id": "r"}, ["b"]),
+    "b": node("Message", {"content": ["x"], "memory_ids": ["x"], "auto_play": True}),
+}
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -53,3 +78,11 @@ def test_a_removed_folder_is_only_missed_where_it_is_used(entry_point: EntryPoin
     assert "component-unknown" in checked.stdout
     advice = f"[{','.join(entry_point.extras)}]" if entry_point.extras else "Repair or uninstall the package"
     assert advice in checked.stdout
+    places = [each.protocol for each in removed.services if each.protocol[0] != "."] + list(removed.stores)
+    asked = run(tmp_path, "-c", ASK, *places)
+    assert [advice in line for line in asked.stdout.splitlines()] == [True] * len(places), asked.stdout + asked.stderr
+    (tmp_path / "canvas.json").write_text(json.dumps(canvas(NEEDY)))
+    listed = run(tmp_path, "-m", "ragflow_lg", "needs", "canvas.json").stdout
+    assert all(f"missing      {each.label} " in listed for kind, each in removed.needs.items() if kind in OWNERS), (
+        listed
+    )
