@@ -47,7 +47,7 @@ async def ask():
 asyncio.run(ask())
 """
 NEEDY = {
-    "a": node("Retrieval", {"query": "sys.query", "dataset_ids": ["x"], "rerank_id": "r"}, ["b"]),
+    "a": node("Retrieval", {"query": "sys.query", "dataset_ids": ["x"], "rerank_id": "r", "use_kg": True}, ["b"]),
     "b": node("Message", {"content": ["x"], "memory_ids": ["x"], "auto_play": True}),
 }
 
