@@ -16,6 +16,7 @@ from ragflow_lg.base.errors import (
     ConflictError,
     RagflowLgError,
     RunError,
+    SessionBusyError,
     SettingsError,
     StreamError,
     StreamInterruptedError,
@@ -252,6 +253,8 @@ class RunTask:
         error: RagflowLgError | None = None
         is_cut = isinstance(raised, asyncio.CancelledError) or self._failure is not None
         is_cut = is_cut or (self._is_stopped and status in ("running", "cancelled"))
+        # Another process has taken this one, which was slow to report, for dead: it goes on with the run.
+        is_cut = is_cut or (self.has_begun and self._journal.is_shared and isinstance(raised, SessionBusyError))
         if is_cut or status == "drained":
             status, error = "drained", interruption_error(self.head.run_id)
         elif raised is not None:
