@@ -18,7 +18,7 @@ def keep_cancellation() -> Generator[None]:
     """Raise CancelledError at the end of the block if the task has been cancelled in it.
 
     In Python 3.11, `asyncio.wait_for`, which redis-py and psycopg's pool use, loses a cancellation that comes together
-    with the result. Whoever has cancelled the task would wait for ever for what it does next.
+    with the result. The one that cancelled the task would wait for ever for what it does next.
     """
     task = asyncio.current_task()
     before = task.cancelling() if task is not None else 0
