@@ -93,7 +93,7 @@ def _read_components(document: Mapping[str, Any], base: str, reporter: Reporter)
     errors = _Errors(base, reporter)
     errors.check_keys({key: entry for key, entry in document.items() if key != "v1"}, ("version", "components"), [])
     if "v1" in document:
-        message = '"v1" is ignored: an earlier version wrote into it what DSL v2 cannot say.'
+        message = '"v1" is not read: an earlier version wrote into it what DSL v2 cannot say.'
         reporter.report("document-shape", "warning", extend_pointer(base, ["v1"]), message, "Use the canvas in DSL v1.")
     entries = as_map(document["components"])
     if not entries:

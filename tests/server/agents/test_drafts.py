@@ -59,7 +59,7 @@ async def test_a_canvas_in_dsl_v2_is_stored_in_dsl_v1() -> None:
     flat: dict[str, Any] = {"version": 2, "components": components}
     stored = json.loads(await check_draft(Settings(), NoWorkers(), {"title": "Echo", "dsl": flat}))
     assert stored["components"].keys() == {"begin", "Message:a"}
-    with pytest.raises(RequestError, match="no 'v1' here"):
+    with pytest.raises(RequestError, match='"v1" is not read'):
         await check_draft(Settings(), NoWorkers(), {**flat, "v1": {}})
 
 

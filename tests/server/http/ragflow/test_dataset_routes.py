@@ -69,9 +69,11 @@ async def test_a_failing_store_is_reported(tmp_path: Path, error: RagflowLgError
         assert (body["code"], body["message"]) == (102, f"The datasets cannot be listed: {error}")
 
 
-async def test_a_server_whose_datasets_are_not_installed_says_so(server: AppServer) -> None:
+async def test_a_server_whose_datasets_are_not_installed_says_so(
+    server: AppServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     unopened: Any = server.app_state.services.unopened
-    unopened[Knowledge] = SettingsError("Install it.")
+    monkeypatch.setitem(unopened, Knowledge, SettingsError("Install it."))
     body = {"question": "x", "dataset_ids": ["a"]}
     for answer in (await server.get("/datasets"), await server.post("/retrieval", body)):
         assert (answer["code"], answer["message"]) == (102, "The datasets cannot be listed: Install it.")
