@@ -194,7 +194,7 @@ class Services(Struct, frozen=True):
             if isinstance(service, SupportsWarmUp):
                 try:
                     await service.warm_up()
-                except Exception:
+                except Exception:  # third-party code may raise anything, and the others go on
                     logger.exception("%s cannot be prepared", type(service).__name__)
 
     @property
