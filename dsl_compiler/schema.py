@@ -14,7 +14,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.component.spec import AnySpec
-from ragflow_lg.dsl.compatibility import ALL, BEHAVIOURS
+from ragflow_lg.dsl.compatibility import ALL, BEHAVIOURS, RAGFLOW, WIRES
 from ragflow_lg.dsl.variable_references import Reference, Template
 
 SCHEMA_ID = "urn:ragflow-lg:canvas:1"
@@ -22,10 +22,13 @@ SCHEMA_ID = "urn:ragflow-lg:canvas:1"
 _COMPAT: dict[str, Any] = {
     "description": "Behaviours of RAGFlow to follow where ragflow-lg differs: all of them, or by name.",
     "anyOf": [
-        {"const": ALL},
+        {"const": RAGFLOW},
         {
             "type": "object",
-            "properties": {name: {"type": "boolean"} for name in (ALL, *BEHAVIOURS)},
+            "properties": {
+                **{name: {"type": "boolean"} for name in (ALL, *BEHAVIOURS)},
+                RAGFLOW: {"enum": [*WIRES], "description": "The RAGFlow whose HTTP API clients get."},
+            },
             "additionalProperties": False,
         },
         {"type": "null"},

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.dsl.compatibility import ALL
+from ragflow_lg.dsl.compatibility import RAGFLOW
 from tests.harness.agreement import find_differing_fields
 from tests.harness.cases import Case, read_cases
 from tests.harness.rows import each_row
@@ -20,7 +20,7 @@ NONE: dict[str, list[str]] = {"native": [], "compat": []}
 
 @each_row("case", CASES)
 def test_a_random_canvas_differs_only_in_the_fields_of_its_row(case: Case) -> None:
-    with_options = case.with_compatibility(ALL)
+    with_options = case.with_compatibility(RAGFLOW)
     found = {"native": sorted(find_differing_fields(case)), "compat": sorted(find_differing_fields(with_options))}
     assert found == case.data.get("differs", NONE)
 

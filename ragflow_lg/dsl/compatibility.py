@@ -1,7 +1,8 @@
 """The behaviours in which a canvas can follow RAGFlow exactly, where ragflow-lg differs by default.
 
 The settings (``[compat]``) choose them for a deployment, the canvas (``"compat"``) for itself. ``docs/fidelity.md`` has
-a row for each of them, and the compiler reports canvases whose results may depend on one.
+a row for each of them, and the compiler reports canvases whose results may depend on one. The same places choose the
+RAGFlow whose HTTP API clients get.
 """
 
 from __future__ import annotations
@@ -12,8 +13,14 @@ from typing import Any, NamedTuple, cast
 
 from msgspec import Struct, structs
 
-ALL = "ragflow"
+ALL = "all"
 """The name that stands for all behaviours."""
+
+RAGFLOW = "ragflow"
+"""The name of the RAGFlow whose HTTP API clients get. Instead of a map, the text stands for all behaviours."""
+
+WIRES = ("0.27", "1.0")
+"""The RAGFlows whose HTTP API a server speaks. The first one is the default."""
 
 MAX_NAME_CHARS = 80
 """Maximum length of a name for which similar names are searched. A canvas may be hostile."""
@@ -22,6 +29,8 @@ MAX_NAME_CHARS = 80
 class Compatibility(Struct, frozen=True):
     """Which of RAGFlow's behaviours apply."""
 
+    ragflow: str = ""
+    """One of `WIRES`, or ``""`` if nobody has chosen."""
     jinja_text: bool = False
     """Values in the Jinja templates of Messages are text."""
     unchecked_answers: bool = False
@@ -40,10 +49,10 @@ class Compatibility(Struct, frozen=True):
         """The names of the behaviours that apply."""
         return tuple(name for name in BEHAVIOURS if getattr(self, name))
 
-    def override(self, choices: Mapping[str, bool]) -> Compatibility:
-        """Return these behaviours with other choices. A single name takes precedence over ``ragflow``.
+    def override(self, choices: Mapping[str, bool | str]) -> Compatibility:
+        """Return these behaviours with other choices. A single name takes precedence over ``all``.
 
-        >>> Compatibility().override({"jinja_text": False, "ragflow": True}).jinja_text
+        >>> Compatibility().override({"jinja_text": False, "all": True}).jinja_text
         False
         """
         every = dict.fromkeys(BEHAVIOURS, choices[ALL]) if ALL in choices else {}
@@ -51,7 +60,7 @@ class Compatibility(Struct, frozen=True):
         return structs.replace(self, **{**every, **single})
 
 
-BEHAVIOURS = Compatibility.__struct_fields__
+BEHAVIOURS = tuple(name for name in Compatibility.__struct_fields__ if name != RAGFLOW)
 """The names of all behaviours."""
 
 OPTIONS: Mapping[str, str] = {
@@ -73,34 +82,43 @@ class ChoiceProblem(NamedTuple):
     hint: str
 
 
-def read_choices(declared: Any) -> tuple[dict[str, bool], list[ChoiceProblem]]:
+def read_choices(declared: Any) -> tuple[dict[str, bool | str], list[ChoiceProblem]]:
     """Read a canvas's ``compat``: ``"ragflow"``, or a map from names to true or false. Return its choices and problems.
 
     >>> read_choices("ragflow")
-    ({'ragflow': True}, [])
+    ({'all': True}, [])
     >>> choices, problems = read_choices({"jinja_text": True, "jinja_txt": True})
     >>> choices, problems[0].name, problems[0].message, problems[0].hint
     ({'jinja_text': True}, 'jinja_txt', "There is no behaviour 'jinja_txt'.", "Did you mean 'jinja_text'?")
     """
     if declared is None:
         return {}, []
-    if declared == ALL:
+    if declared == RAGFLOW:
         return {ALL: True}, []
     if not isinstance(declared, Mapping):
-        return {}, [ChoiceProblem("", f'compat should be "{ALL}" or an object, not {declared!r:.80}.', _list_names())]
-    choices: dict[str, bool] = {}
+        problem = f'compat should be "{RAGFLOW}" or an object, not {declared!r:.80}.'
+        return {}, [ChoiceProblem("", problem, _list_names())]
+    choices: dict[str, bool | str] = {}
     problems: list[ChoiceProblem] = []
+    names = (ALL, RAGFLOW, *BEHAVIOURS)
     for name, value in cast("Mapping[str, Any]", declared).items():
-        if name not in (ALL, *BEHAVIOURS):
-            near = get_close_matches(name[:MAX_NAME_CHARS], (ALL, *BEHAVIOURS), n=1)
+        if name not in names:
+            near = get_close_matches(name[:MAX_NAME_CHARS], names, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else _list_names()
             problems.append(ChoiceProblem(name, f"There is no behaviour {name!r:.80}.", hint))
-        elif not isinstance(value, bool):
+        elif name == RAGFLOW and value not in WIRES:
+            problem = f"{name} should be {_WIRES_TEXT}, not {value!r:.80}."
+            hint = f'Write a text. "{ALL}": true stands for all behaviours.'
+            problems.append(ChoiceProblem(name, problem, hint))
+        elif name != RAGFLOW and not isinstance(value, bool):
             problem = f"{name} should be true or false, not {value!r:.80}."
             problems.append(ChoiceProblem(name, problem, "Write true or false, without quotes."))
         else:
             choices[name] = value
     return choices, problems
+
+
+_WIRES_TEXT = " or ".join(f'"{wire}"' for wire in WIRES)
 
 
 def _list_names() -> str:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ragflow_lg.engine.compiled_canvas import CompiledCanvas
     from ragflow_lg.server.settings import Settings
 
-Compat: TypeAlias = Literal["ragflow"] | Mapping[str, bool]
+Compat: TypeAlias = Literal["ragflow"] | Mapping[str, bool | str]
 """RAGFlow's behaviours: all of them, or a choice by name as in `ragflow_lg.dsl.compatibility`."""
 
 MAX_CACHED_BYTES = 16 * 1024 * 1024

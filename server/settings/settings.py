@@ -100,9 +100,10 @@ class CoreSettings(BaseSettings):
     agents: AgentsSection = AgentsSection()
     canvases: dict[str, Path] = Field(default_factory=dict[str, Path])
     """Canvases that others can run, by name. Paths in a file are relative to its folder."""
-    compat: CompatChoices = Field(default_factory=dict[str, bool])
+    compat: CompatChoices = Field(default_factory=dict[str, Any])
     """Behaviours of RAGFlow, for canvases that do not choose them: true or false by name (``docs/fidelity.md``);
-    ``ragflow`` stands for all."""
+    ``all`` stands for all. ``ragflow`` is the RAGFlow whose HTTP API clients get: ``"0.27"`` (default) or ``"1.0"``
+    (``docs/ragflow_1.md``)."""
     prompts: PromptsSection = Field(default_factory=dict[str, str])
     """Texts that replace the engine's own prompts, by name."""
     limits: LimitsSection = LimitsSection()

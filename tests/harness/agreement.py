@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 from ragflow_lg.base.errors import CompileError
-from ragflow_lg.dsl.compatibility import ALL
+from ragflow_lg.dsl.compatibility import RAGFLOW
 from tests.harness.cases import Case, read_cases
 from tests.harness.compare import differences
 from tests.harness.play import play
@@ -34,7 +34,7 @@ def main() -> int:
     counts: Counter[tuple[str, str]] = Counter()
     for case in read_cases(parser.parse_args().folder):
         by_default = find_differing_fields(case)
-        with_compatibility = find_differing_fields(case.with_compatibility(ALL))
+        with_compatibility = find_differing_fields(case.with_compatibility(RAGFLOW))
         for kind in ("all", "quirk") if case.data.get("quirk") else ("all",):
             counts[kind, "cases"] += 1
             counts[kind, "agree"] += not by_default

@@ -104,7 +104,7 @@ def test_retries_are_reported_once_for_all_models() -> None:
 
 def test_a_canvas_takes_precedence_over_its_deployment() -> None:
     components, _, _ = CANVASES["differs-unread-model"]
-    everything = Compatibility().override({"ragflow": True})
+    everything = Compatibility().override({"all": True})
     document = {**canvas(components, ["g"]), "compat": {"skip_unread_models": False}}
     plan, _ = check_canvas(document, load_catalog(), Canvases(compatibility=everything))
     assert plan is not None
@@ -115,11 +115,12 @@ def test_a_canvas_takes_precedence_over_its_deployment() -> None:
 @each_row(
     ("compat", "pointer", "hint"),
     [
-        ("ragflw", "/compat", 'The behaviours are jinja_text, unchecked_answers, .*; "ragflow" stands for all of them'),
+        ("ragflw", "/compat", 'The behaviours are jinja_text, unchecked_answers, .*; "all" stands for all of them'),
         ({"jinja_txt": True}, "/compat/jinja_txt", "Did you mean 'jinja_text'?"),
         ({"a/b": True}, "/compat/a~1b", "The behaviours are jinja_text, "),
         ({"": True}, "/compat", "The behaviours are jinja_text, "),
         ({"jinja_text": 1}, "/compat/jinja_text", "Write true or false, without quotes."),
+        ({"ragflow": True}, "/compat/ragflow", 'Write a text. "all": true stands for all behaviours.'),
     ],
 )
 def test_an_unknown_behaviour_refuses_the_canvas(compat: Any, pointer: str, hint: str) -> None:

@@ -10,6 +10,12 @@ def test_a_single_name_takes_precedence_over_all() -> None:
     assert chosen.override({"unchecked_forms": True}).names == BEHAVIOURS
 
 
+def test_the_version_for_clients_is_no_behaviour() -> None:
+    chosen = Compatibility().override({"ragflow": "1.0"})
+    assert (chosen.ragflow, chosen.names) == ("1.0", ())
+    assert chosen.override({ALL: True}).ragflow == "1.0"
+
+
 def test_every_behaviour_has_a_diagnostic() -> None:
     assert sorted(OPTIONS.values()) == sorted(BEHAVIOURS)
     assert OPTIONS.keys() == {code for code in CODES if code.startswith("differs-")}

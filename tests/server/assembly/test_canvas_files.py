@@ -105,7 +105,7 @@ MCP = canvas({"a": node("Agent", {"llm_id": "m@T", "mcp": [{"mcp_id": "s", "tool
 def test_a_canvas_is_cached_by_the_behaviours_that_matter_to_it(tmp_path: Path) -> None:
     message = node("Message", {"content": ['{% if {sys.conversation_turns} == "1" %}x{% endif %}']})
     path = write(tmp_path / "a.json", canvas({"m": message}))
-    as_ragflow = Settings(compat={"ragflow": True})
+    as_ragflow = Settings(compat={"all": True})
     first = load_canvas(path, Settings())
     assert load_canvas(path, Settings()) is first
     assert not first.plan.compatibility.jinja_text

@@ -154,7 +154,7 @@ def test_the_settings_and_the_canvas_choose_ragflows_behaviours() -> None:
 
     template = '{% if {sys.conversation_turns} == "1" %}text{% else %}number{% endif %}'
     path = save("jinja.json", {"m": node("Message", {"content": [template]})})
-    assert (answer(), answer(RAGFLOW_LG_COMPAT__RAGFLOW="true")) == ("number", "text")
+    assert (answer(), answer(RAGFLOW_LG_COMPAT__ALL="true")) == ("number", "text")
     assert "differs-jinja-values" in invoke("check", path).stdout
     path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "compat": "ragflow"}), "utf-8")
     assert answer() == "text"

@@ -33,8 +33,8 @@ def test_the_order_of_the_files(home: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @each_row("value", ['"yes"', '"on"', "1", "2.5"])
 def test_compatibility_is_true_or_false(home: Path, value: str) -> None:
-    with pytest.raises(SettingsError, match=r"compat\.ragflow.*: should be true or false\.$"):
-        load_settings(write(home / "s.toml", f"[compat]\nragflow = {value}"))
+    with pytest.raises(SettingsError, match=r"compat: all should be true or false, not .*, without quotes\.$"):
+        load_settings(write(home / "s.toml", f"[compat]\nall = {value}"))
 
 
 def test_the_environment_overrides_the_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,13 +120,19 @@ def test_rules_for_tools_and_paths_relative_to_the_file(home: Path) -> None:
 
 def test_the_behaviours_of_ragflow(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = home / "s.toml"
-    file.write_text("[compat]\nragflow = true\njinja_text = false\n")
+    file.write_text("[compat]\nall = true\njinja_text = false\n")
     assert "jinja_text" not in load_settings(file).compatibility.names
     assert "unchecked_forms" in load_settings(file).compatibility.names
     monkeypatch.setenv("RAGFLOW_LG_COMPAT__JINJA_TEXT", "true")
     assert load_settings(file).compatibility.names == BEHAVIOURS
+    monkeypatch.setenv("RAGFLOW_LG_COMPAT__RAGFLOW", "1.0")
+    assert load_settings(file).compatibility.ragflow == "1.0"
     file.write_text("[compat]\nragflw = true\n")
     with pytest.raises(SettingsError, match="Did you mean 'ragflow'"):
+        load_settings(file)
+    monkeypatch.delenv("RAGFLOW_LG_COMPAT__RAGFLOW")
+    file.write_text("[compat]\nragflow = 1.0\n")
+    with pytest.raises(SettingsError, match=r'ragflow should be "0\.27" or "1\.0", not 1\.0'):
         load_settings(file)
 
 
