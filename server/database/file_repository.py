@@ -19,14 +19,18 @@ _DELETE_FILES = "Delete files with `DELETE /native/v1/files/ID`; `GET /native/v1
 
 
 class FileQuery(Struct, frozen=True):
-    """Which files to list or delete: those of a visitor of embedded pages, and those of some agents; empty for all."""
+    """Which files to list: those of a visitor of embedded pages, those of some agents, and by name; empty for all."""
 
     visitor: str = ""
     agents: tuple[str, ...] = ()
+    keywords: str = ""
+    """What their names contain."""
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """Return the conditions on the rows."""
         conditions: list[ColumnElement[bool]] = [FileRow.visitor == self.visitor] if self.visitor else []
+        if self.keywords:
+            conditions.append(FileRow.name.icontains(self.keywords, autoescape=True))
         return [*conditions, FileRow.agent_id.in_(self.agents)] if self.agents else conditions
 
 

@@ -53,11 +53,13 @@ from ragflow_lg.server.http.ragflow import (
     file_routes,
     older_routes,
     session_routes,
+    system_routes,
     version_routes,
 )
+from ragflow_lg.server.http.ragflow.missing_parts import refuse_missing
 from ragflow_lg.server.http.ragflow_ui import account_routes
-from ragflow_lg.server.http.ragflow_ui.front_end import FrontEndFiles, check_build, refuse_missing
-from ragflow_lg.server.http.shared.auth import VISITOR_HEADER, get_app_state, get_operations
+from ragflow_lg.server.http.ragflow_ui.front_end import FrontEndFiles, check_build
+from ragflow_lg.server.http.shared.auth import VISITOR_HEADER, get_operations
 from ragflow_lg.server.http.shared.responses import respond_error, respond_json, to_request_error
 from ragflow_lg.server.http.webhooks import webhook_routes
 from ragflow_lg.server.observability.logs import audit
@@ -100,6 +102,8 @@ _ROUTERS = (
     deployment_routes.mcp_router,
     deployment_routes.empty_router,
     older_routes.router,
+    system_routes.router,
+    system_routes.older_router,
     native_run_routes.router,
     native_session_routes.router,
     native_inspection_routes.router,
@@ -224,11 +228,10 @@ async def _handle_error(request: Request, error: Exception) -> Response:
 async def _handle_http_exception(request: Request, error: Exception) -> Response:
     status = cast("HTTPException", error).status_code
     path = request.url.path
-    if get_app_state(request).settings.server.ragflow_ui is not None:
-        try:
-            await refuse_missing(request)
-        except RagflowLgError as refusal:
-            return await _handle_error(request, refusal)
+    try:
+        await refuse_missing(request)
+    except RagflowLgError as refusal:
+        return await _handle_error(request, refusal)
     if status == 405 and _UNKNOWN_WORD.fullmatch(path):
         status = 404
     missing = f"No route for {request.method} {path}. /openapi.json lists all routes."

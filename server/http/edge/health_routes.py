@@ -65,13 +65,18 @@ async def health() -> Response:
 @router.get("/ready")
 async def ready(request: Request) -> Response:
     """Check every part of the server. The status is 503 if a part fails or the server is starting or shutting down."""
-    if get_app_state(request).run_manager.is_draining:
-        return respond_json({"status": "stopping", "parts": {}}, 503, _NO_STORE)
-    if is_loading():  # it would keep the clients waiting whose runs it takes over
-        return respond_json({"status": "starting", "parts": {}}, 503, _NO_STORE)
-    parts = await cast("Readiness", request.app.state.readiness).check()
-    status = "ready" if set(parts.values()) <= {"ok", NO_WORKERS} else "failing"
+    status, parts = await read_states(request)
     return respond_json({"status": status, "parts": parts}, 200 if status == "ready" else 503, _NO_STORE)
+
+
+async def read_states(request: Request) -> tuple[str, Mapping[str, str]]:
+    """Return whether the server is ``ready``, ``failing``, ``starting`` or ``stopping``, and the state of each part."""
+    if get_app_state(request).run_manager.is_draining:
+        return "stopping", {}
+    if is_loading():  # it would keep the clients waiting whose runs it takes over
+        return "starting", {}
+    parts = await cast("Readiness", request.app.state.readiness).check()
+    return "ready" if set(parts.values()) <= {"ok", NO_WORKERS} else "failing", parts
 
 
 @router.get("/metrics")

@@ -170,13 +170,36 @@ async def find_servers(
     return {"mcp_servers": servers, "total": len(chosen)}
 
 
+Mode = Annotated[str, Query(description="`download`: as a document with `mcpServers`.")]
+
+
 @mcp_router.get("/mcp/servers/{mcp_id}")
-async def get_mcp_server(mcp_id: str, request: Request, caller: Authenticated) -> dict[str, Any]:
+async def get_mcp_server(mcp_id: str, request: Request, caller: Authenticated, mode: Mode = "") -> dict[str, Any]:
     """Describe an MCP server, with its tools."""
+    server = await _describe_server(request, caller, mcp_id, _find_server(request, caller, mcp_id))
+    if mode != "download":
+        return server
+    exported = {"type": server["server_type"], "url": server["url"], "name": mcp_id, "authorization_token": ""}
+    return {"mcpServers": {mcp_id: {**exported, **server["variables"]}}}
+
+
+@mcp_router.post("/mcp/servers/{mcp_id}/test")
+async def test_mcp_server(mcp_id: str, request: Request, caller: Authenticated) -> list[dict[str, Any]]:
+    """List the tools of an MCP server, as the settings describe it: a URL in the body is not read."""
+    _find_server(request, caller, mcp_id)
+    try:
+        return list((await _read_tools(get_app_state(request).services_of(caller.tenant), mcp_id)).values())
+    except TimeoutError:
+        raise RequestError("Test MCP error: the server did not answer in time.") from None
+    except (ServiceError, SettingsError) as error:
+        raise RequestError(f"Test MCP error: {error}") from error
+
+
+def _find_server(request: Request, caller: ApiCaller, mcp_id: str) -> Any:
     section = get_app_state(request).settings_of(caller.tenant).tool_servers.get(mcp_id)
     if section is None:
         raise RequestError(f"Cannot find MCP server {mcp_id}: the settings have no section [mcp.{mcp_id!r}].")
-    return await _describe_server(request, caller, mcp_id, section)
+    return section
 
 
 async def _describe_server(request: Request, caller: ApiCaller, id_: str, section: Any) -> dict[str, Any]:
@@ -197,13 +220,16 @@ async def _describe_server(request: Request, caller: ApiCaller, id_: str, sectio
 
 async def _list_tools(services: Services, id_: str) -> dict[str, Any]:
     try:
-        tools = await services.of(ToolServers).list_tools(id_)
+        return await _read_tools(services, id_)
     except (ServiceError, SettingsError, TimeoutError):
         return {}
+
+
+async def _read_tools(services: Services, id_: str) -> dict[str, Any]:
     fixed: dict[str, Any] = {"enabled": True, "annotations": None}
     return {
         tool.name: {"name": tool.name, "description": tool.description, "inputSchema": dict(tool.schema), **fixed}
-        for tool in tools
+        for tool in await services.of(ToolServers).list_tools(id_)
     }
 
 
@@ -213,7 +239,6 @@ ui_router = make_router("RAGFlow's front end: lists")
 
 EMPTY_LISTS: dict[str, Any] = {
     "/plugin/tools": [],
-    "/memories": {"memory_list": [], "total_count": 0},
     "/pipelines": {"canvas": [], "total": 0},
     "/compilation-templates": {"templates": [], "total": 0},
     "/compilation-templates/builtins": [],

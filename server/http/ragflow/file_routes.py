@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 from urllib.parse import quote, unquote, urlsplit
 
 from fastapi import Depends, Query
@@ -13,11 +13,12 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.server.agents.file_store import file_store, normalize_mime_type, safe_file_name
+from ragflow_lg.server.database.file_repository import FileQuery
 from ragflow_lg.server.database.tables import FileRow
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, WithAnyKey, get_app_state
-from ragflow_lg.server.http.shared.ragflow_routes import make_router
-from ragflow_lg.server.http.shared.request_bodies import Upload, is_multipart, read_parts
-from ragflow_lg.server.http.shared.responses import respond_plain
+from ragflow_lg.server.http.shared.ragflow_routes import Fields, Pages, make_router, with_examples
+from ragflow_lg.server.http.shared.request_bodies import MAX_IDS, Upload, is_multipart, read_parts, to_text
+from ragflow_lg.server.http.shared.responses import format_times, respond_plain
 from ragflow_lg.server.http.shared.turn_sessions import load_agent
 from ragflow_lg.server.observability.logs import audit
 from ragflow_lg.services.http import HttpRequest
@@ -26,6 +27,7 @@ router = make_router("RAGFlow: files", "")
 
 MAX_UPLOADS = 20
 """Maximum number of files in one request."""
+FILES_PER_PAGE = 15
 
 _VIEWABLE = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "application/pdf", "application/json")
 _VIEWABLE_KINDS = ("audio/", "video/")
@@ -67,6 +69,7 @@ async def upload(agent_id: str, request: Request, caller: WithAnyKey, url: PageU
     return await _store_files(request, caller, uploads, agent.id)
 
 
+@router.post("/api/v1/file/upload_info", openapi_extra=_UPLOAD)
 @router.post("/api/v1/documents/upload", openapi_extra=_UPLOAD)
 async def upload_without_agent(request: Request, caller: Authenticated, url: PageUrl = "") -> Response:
     """Store files for a turn of any agent. With ``url``, store the page at that address instead."""
@@ -106,6 +109,79 @@ async def artifact(file_name: str, request: Request, caller: WithAnyKey, naming:
     return await _download(request, caller, file_name.partition(".")[0], naming, is_preview=True)
 
 
+ROOT = "root"
+"""The id of the only folder."""
+
+
+class FileFilters(Pages):
+    """Which files to list."""
+
+    parent_id: Annotated[str, Field(description=f"Only `{ROOT}`: there are no other folders.")] = ""
+    keywords: Annotated[str, Field(description="Only files whose name contains this text.")] = ""
+
+
+class FileIds(Fields):
+    """Files to delete."""
+
+    model_config = with_examples({"ids": ["a" * 32]})
+
+    ids: Any = None
+
+
+@router.get("/api/v1/files")
+async def list_files(
+    request: Request, caller: Authenticated, filters: Annotated[FileFilters, Query()]
+) -> dict[str, Any]:
+    """List uploads and files that runs created, newest first."""
+    _check_folder(filters.parent_id)
+    page, size = filters.read(caller, FILES_PER_PAGE)
+    query = FileQuery(keywords=filters.keywords)
+    rows, total, _ = await file_store(get_app_state(request), caller.tenant).list(query, page, size)
+    files = [_describe_listed(row, caller) for row in rows]
+    folder = {"id": ROOT, "parent_id": ROOT, "name": "/", "type": "folder", "tenant_id": caller.tenant, "size": 0}
+    return {"files": files, "total": total, "parent_folder": folder}
+
+
+@router.post("/api/v1/files", openapi_extra=_UPLOAD)
+async def upload_files(request: Request, caller: Authenticated) -> list[dict[str, Any]]:
+    """Store files that belong to no agent."""
+    if not is_multipart(request):
+        raise RequestError("This server has no folders. Send files as multipart/form-data in the field `file`.", 101)
+    rows = await _store(request, caller, await _read_uploads(request))
+    return [_describe_listed(row, caller) for row in rows]
+
+
+@router.delete("/api/v1/files")
+async def delete_files(body: FileIds, request: Request, caller: Authenticated) -> dict[str, Any]:
+    """Delete files."""
+    sent: Any = body.ids
+    ids = list(dict.fromkeys(map(to_text, cast("list[Any]", sent)))) if isinstance(sent, list) else []
+    if not 0 < len(ids) <= MAX_IDS:
+        raise RequestError(f"`ids` must be a list of 1 to {MAX_IDS} ids.", 101)
+    store, errors = file_store(get_app_state(request), caller.tenant), list[str]()
+    for id_ in ids:
+        if (file := await store.find(id_)) is None:
+            errors.append(f"File not found: {id_:.80}")
+            continue
+        await store.delete(file)
+        audit("file.deleted", file=file.id, agent=file.agent_id)
+    data: dict[str, Any] = {"success_count": len(ids) - len(errors)}
+    if errors:
+        raise RequestError("; ".join(errors)[:1_000], data={**data, "errors": errors}, has_data=True)
+    return data
+
+
+@router.get("/api/v1/files/{file_id}", responses=_ANY)
+async def download_file(file_id: str, request: Request, caller: Authenticated, naming: Named) -> Response:
+    """Download a file."""
+    return await _download(request, caller, file_id, naming)
+
+
+def _check_folder(folder: str) -> None:
+    if folder not in ("", ROOT):
+        raise RequestError("Folder not found! This server keeps files without folders.")
+
+
 async def _download(
     request: Request, caller: ApiCaller, file_id: str, naming: Naming, *, is_preview: bool = False
 ) -> Response:
@@ -135,9 +211,14 @@ async def _read_uploads(request: Request) -> list[Upload]:
 
 async def _store_files(request: Request, caller: ApiCaller, uploads: Sequence[Upload], agent_id: str = "") -> Any:
     """Store files, and describe them: one as an object, several as a list."""
+    stored = [_describe_file(row, caller) for row in await _store(request, caller, uploads, agent_id)]
+    return stored[0] if len(stored) == 1 else stored
+
+
+async def _store(request: Request, caller: ApiCaller, uploads: Sequence[Upload], agent_id: str = "") -> list[FileRow]:
     app_state = get_app_state(request)
     store = file_store(app_state, caller.tenant)
-    stored: list[dict[str, Any]] = []
+    stored: list[FileRow] = []
     for file in uploads:
         now = app_state.now_ms()
         page_key = caller.owner.id if caller.is_page else ""
@@ -151,8 +232,8 @@ async def _store_files(request: Request, caller: ApiCaller, uploads: Sequence[Up
             page_key=page_key,
             visitor=caller.visitor,
         )
-        stored.append(_describe_file(row, caller))
-    return stored[0] if len(stored) == 1 else stored
+        stored.append(row)
+    return stored
 
 
 async def _fetch_page(request: Request, caller: ApiCaller, url: str) -> Upload:
@@ -191,6 +272,22 @@ def _describe_file(file: FileRow, caller: ApiCaller) -> dict[str, Any]:
         "created_by": caller.tenant,
         "created_at": file.create_ms / 1000,
         "preview_url": None,
+    }
+
+
+def _describe_listed(file: FileRow, caller: ApiCaller) -> dict[str, Any]:
+    kinds = {"image": "visual", "audio": "aural"}
+    return {
+        "id": file.id,
+        "parent_id": ROOT,
+        "tenant_id": caller.tenant,
+        "created_by": caller.tenant,
+        "name": file.name,
+        "location": file.name,
+        "size": file.size_bytes,
+        "type": kinds.get(file.mime_type.partition("/")[0], "doc"),
+        "source_type": "",
+        **format_times(file.create_ms, file.create_ms),
     }
 
 

@@ -147,22 +147,10 @@ _MEMBER: dict[str, Any] = {"avatar": None, "update_date": "", "delta_seconds": 0
 _NOT_AUTHORIZED = 109
 
 
-@router.get("/language")
-async def get_language() -> dict[str, str]:
-    """Return the language of the server that the front end should expect."""
-    return {"language": "python"}
-
-
 @router.get("/system/config")
 async def get_config() -> dict[str, Any]:
     """Return what the front end has to hide: registration and its password form."""
     return {"registerEnabled": 0, "disablePasswordLogin": True}
-
-
-@router.get("/system/version")
-async def get_version(request: Request, caller: Authenticated) -> str:
-    """Return the version of this server."""
-    return f"ragflow-lg {request.app.version}"
 
 
 @router.get("/system/tokens")

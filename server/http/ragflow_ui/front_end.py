@@ -1,4 +1,4 @@
-"""RAGFlow's front end: the files of a build, at every path that no API uses, and reasons for what this server lacks."""
+"""RAGFlow's front end: the files of a build, at every path that no API uses."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.requests import Request
 from starlette.staticfiles import StaticFiles
 
-from ragflow_lg.base.errors import RequestError, SettingsError
-from ragflow_lg.server.http.shared.auth import authenticate
+from ragflow_lg.base.errors import SettingsError
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -92,77 +90,3 @@ class _BuildFiles(StaticFiles):
         may_embed = path.startswith(_SHARED_PAGES)
         response.headers["Content-Security-Policy"] = _POLICY + (self._embedding_origins if may_embed else "'self'")
         return response
-
-
-_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-_RAGFLOW = "This server runs agents only; use RAGFlow for {}."
-_MODELS = (
-    "Models come from the server's settings ([providers], [models], [embeddings], [rerankers]); change them there."
-)
-_DATASETS = "Datasets come from the server's settings ([knowledge]); change them with `ragflow-lg kb` or in RAGFlow."
-_PEOPLE = "People come from the server's settings ([server.users]); change them there."
-
-REASONS = {
-    "models": _MODELS,
-    "providers": _MODELS,
-    "llm": _MODELS,
-    "users": _PEOPLE,
-    "tenants": _PEOPLE,
-    "auth": "Sign in with an API key, or as a user of the server's settings.",
-    "system": "API keys are created with `ragflow-lg keys create` and revoked with `ragflow-lg keys revoke`.",
-    "mcp": "MCP servers come from the server's settings ([mcp]); change them there.",
-    "datasets": _DATASETS,
-    "documents": _DATASETS,
-    "memories": _RAGFLOW.format("memories"),
-    "messages": _RAGFLOW.format("memories"),
-    "chats": _RAGFLOW.format("chat assistants"),
-    "chatbots": _RAGFLOW.format("chat assistants"),
-    "chat": "This server neither speaks nor listens; use RAGFlow for speech and chat assistants.",
-    "searches": _RAGFLOW.format("search applications"),
-    "searchbots": _RAGFLOW.format("search applications"),
-    "files": _RAGFLOW.format("the file manager"),
-    "file-commits": _RAGFLOW.format("the file manager"),
-    "pipelines": _RAGFLOW.format("ingestion pipelines"),
-    "compilation-templates": _RAGFLOW.format("compilation templates"),
-    "compilation-template-groups": _RAGFLOW.format("compilation templates"),
-    "connectors": _RAGFLOW.format("data sources"),
-    "chat-channels": _RAGFLOW.format("chat channels"),
-    "skills": _RAGFLOW.format("skills"),
-    "langfuse": "Traces are configured in the server's settings ([otel]); Langfuse accepts them over OTLP.",
-    "admin": "This server has no administration pages; change its settings and use the command `ragflow-lg keys`.",
-}
-"""Reasons by the first part of the path below `/api/v1`."""
-
-OLDER_REASONS = {
-    "llm": _MODELS,
-    "user": _PEOPLE,
-    "tenant": _PEOPLE,
-    "mcp_server": REASONS["mcp"],
-    "kb": _DATASETS,
-    "document": _DATASETS,
-    "chunk": _DATASETS,
-    "connector": REASONS["connectors"],
-    "dataflow": REASONS["pipelines"],
-    "file2document": REASONS["files"],
-    "langfuse": REASONS["langfuse"],
-}
-"""Reasons by the first part of the path below `/v1`, for front ends of 0.25."""
-
-
-SHARED_AREAS = frozenset({"chatbots", "searchbots"})
-"""Areas of shared pages, whose visitors have no API key: after status 401, the page would show them the sign-in.
-
-The reason is also the title, because the page shows a message only for some seconds.
-"""
-
-
-async def refuse_missing(request: Request) -> None:
-    """Refuse a request that no route handles, if it is for a part of RAGFlow that this server does not have."""
-    version, _, rest = request.url.path.removeprefix("/api").strip("/").partition("/")
-    area = rest.partition("/")[0]
-    reasons = REASONS if request.url.path.startswith("/api/") else OLDER_REASONS
-    if version != "v1" or area not in reasons or request.method not in _METHODS:
-        return
-    if area not in SHARED_AREAS:
-        await authenticate(request)
-    raise RequestError(reasons[area], data={"title": reasons[area]} if area in SHARED_AREAS else False, has_data=True)

@@ -85,9 +85,14 @@ async def test_deleting_an_agent_stops_its_runs(tmp_path: Path) -> None:
 
 
 LENGTH, CHUNKS = "Content-Length: 100000", "Transfer-Encoding: chunked"
-SIGN_IN = ("/auth/login", "/auth/login/channels", "/auth/login/key", "/language", "/system/config")
-OLDER = ("/user/login", "/user/login/channels", "/user/login/key", "/system/config")
-ANONYMOUS = {*("/", "/health", "/ready", "/metrics"), *(f"/api/v1{p}" for p in SIGN_IN), *(f"/v1{p}" for p in OLDER)}
+SIGN_IN = ("/auth/login", "/auth/login/channels", "/auth/login/key", "/system/config")
+SYSTEM = ("/language", "/system/healthz", "/system/ping", "/system/version")
+OLDER = ("/user/login", "/user/login/channels", "/user/login/key", "/system/config", "/system/healthz")
+ANONYMOUS = {
+    *("/", "/health", "/ready", "/metrics"),
+    *(f"/api/v1{p}" for p in SIGN_IN + SYSTEM),
+    *(f"/v1{p}" for p in OLDER),
+}
 """What people without a key may ask for: `test_attempts_are_counted_before_the_body_is_read`."""
 REFUSALS = re.compile(
     r"Unauthorized|unauthorized|invalid API key|not valid|API key is invalid|not authenticated|runs agents only"

@@ -87,6 +87,18 @@ async def test_mcp_servers_are_listed_with_their_tools_and_without_secrets(tmp_p
         assert "s3cret" not in answer.text
         one: Any = (await server.get("/mcp/servers/tickets?mode=preview"))["data"]
         assert (one, (await server.get("/mcp/servers/nobody"))["code"]) == (tickets, 102)
+        exported = (await server.get("/mcp/servers/tickets?mode=download"))["data"]["mcpServers"]["tickets"]
+        assert (exported["type"], list(exported["tools"]), exported["authorization_token"]) == (
+            "streamable-http",
+            ["find"],
+            "",
+        )
+        body = {"url": "http://127.0.0.1/", "server_type": "sse"}
+        (tested,) = (await server.post("/mcp/servers/tickets/test", body))["data"]
+        assert (tested["name"], tested["enabled"]) == ("find", True)
+        for id_, problem in (("broken", "not answer in time"), ("nobody", "no section [mcp.'nobody']")):
+            refused = await server.post(f"/mcp/servers/{id_}/test", body)
+            assert (refused["code"], problem in refused["message"]) == (102, True), refused
         chosen = (await server.get("/mcp/servers?mcp_ids=broken&keywords=BRO"))["data"]
         assert [each["id"] for each in chosen["mcp_servers"]] == ["broken"]
         second = (await server.get("/mcp/servers?page=2&page_size=1"))["data"]

@@ -174,6 +174,7 @@ async def test_an_imported_page_is_named_after_its_address(server: AppServer, ur
 
 async def test_files_are_stored_without_an_agent(server: AppServer) -> None:
     path, files = "/documents/upload", {"file": ("a.txt", b"words", "text/plain")}
+    assert (await server.post("/file/upload_info", files=files))["data"]["name"] == "a.txt"
     answer = await server.post(path, files=files)
     assert (answer["code"], answer["data"]["name"], "message" in answer) == (0, "a.txt", False)
     turn = await server.ask(await server.agent(SHOWS), files=[answer["data"]])
@@ -188,6 +189,46 @@ async def test_files_are_stored_without_an_agent(server: AppServer) -> None:
     ):
         assert sent.json()["code"] in (101, 102)
         assert message in sent.json()["message"]
+
+
+async def test_the_tenants_files_are_listed_and_deleted_as_in_the_file_manager(server: AppServer) -> None:
+    agent_id = await server.agent(READS)
+    await upload(server, agent_id, ("a 100%.png", PNG, "image/png"))
+    sent = [("file", ("b.txt", b"B", "text/plain")), ("file", ("c.mp3", b"C", "audio/mpeg"))]
+    made = (await server.client.post("/files", files=sent)).json()["data"]
+    assert [(file["name"], file["type"], file["size"]) for file in made] == [("b.txt", "doc", 1), ("c.mp3", "aural", 1)]
+    listed = (await server.get("/files"))["data"]
+    assert (listed["total"], listed["parent_folder"]["name"]) == (3, "/")
+    assert {file["name"]: file["type"] for file in listed["files"]}["a 100%.png"] == "visual"
+    assert {file["parent_id"] for file in listed["files"]} == {listed["parent_folder"]["id"]}
+    found = (await server.get("/files?parent_id=root&keywords=0%25.PNG&page_size=1"))["data"]
+    assert [file["name"] for file in found["files"]] == ["a 100%.png"]
+    assert (await server.client.get(f"/files/{made[0]['id']}")).content == b"B"
+    body = {"ids": [made[0]["id"], MISSING, made[0]["id"]]}
+    partly = (await server.client.request("DELETE", "/files", json=body)).json()
+    assert (partly["code"], partly["data"]) == (102, {"success_count": 1, "errors": [f"File not found: {MISSING}"]})
+    whole = (await server.client.request("DELETE", "/files", json={"ids": [made[1]["id"]]})).json()
+    assert (whole["code"], whole["data"], (await server.get("/files"))["data"]["total"]) == (0, {"success_count": 1}, 1)
+    for answer, code in (
+        (await server.get("/files?parent_id=0123"), 102),
+        (await server.get("/files?page_size=101"), 101),
+        (await server.post("/files", {"name": "folder"}), 101),
+        (await server.delete("/files"), 101),
+        (await server.get(f"/files/{MISSING}"), 102),
+    ):
+        assert answer["code"] == code, answer
+
+
+async def test_no_tenant_and_no_page_reaches_the_files_of_another(server: AppServer) -> None:
+    (file,) = (await server.client.post("/files", files={"file": ("a.txt", b"a", "text/plain")})).json()["data"]
+    for key, status in ((await server.new_key("tenant-of-others"), 200), (await server.new_key(kind="beta"), 401)):
+        headers = {"Authorization": f"Bearer {key}"}
+        listed = await server.client.get("/files", headers=headers)
+        assert (listed.status_code, file["id"] in listed.text) == (status, False)
+        assert (await server.client.get(f"/files/{file['id']}", headers=headers)).json()["code"] != 0
+        body = {"ids": [file["id"]]}
+        assert (await server.client.request("DELETE", "/files", json=body, headers=headers)).json()["code"] != 0
+    assert (await server.client.get(f"/files/{file['id']}")).content == b"a"
 
 
 @pytest.mark.parametrize("keys", [[], [{"id": "k", "key": base64.b64encode(bytes(32)).decode()}]])

@@ -1,0 +1,21 @@
+import pytest
+
+from ragflow_lg.server.http.edge import health_routes
+from tests.server.http.app_server import AppServer
+
+
+async def test_programs_learn_without_a_key_what_answers_them(server: AppServer) -> None:
+    stranger = server.stranger()
+    assert (await stranger.get("/api/v1/language")).json()["data"] == {"language": "python"}
+    assert (await stranger.get("/api/v1/system/version")).json()["data"].startswith("ragflow-lg ")
+    assert (await stranger.get("/api/v1/system/ping")).text == "pong"
+
+
+async def test_the_health_of_the_parts_is_in_ragflows_words(server: AppServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in ("/api/v1/system/healthz", "/v1/system/healthz"):
+        answer = await server.stranger().get(path)
+        parts = {"db": "ok", "checkpoints": "ok", "journal": "ok", "status": "ok"}
+        assert (answer.status_code, answer.json()) == (200, parts)
+    monkeypatch.setattr(health_routes, "is_loading", lambda: True)
+    answer = await server.stranger().get("/api/v1/system/healthz")
+    assert (answer.status_code, answer.json()) == (500, {"status": "nok"})
