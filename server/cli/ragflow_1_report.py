@@ -113,7 +113,9 @@ def report_server(
 
 async def _read_agents(api: RagflowApi) -> tuple[list[RemoteAgent], list[str]]:
     from ragflow_lg.adapters.ragflow_api.remote_agents import list_agents, read_agent
+    from ragflow_lg.adapters.ragflow_api.remote_server import recognise
 
+    print_note(f"The server is {(await recognise(api)).name}.")
     agents: list[RemoteAgent] = []
     failures: list[str] = []
     for row in await list_agents(api):

@@ -1,9 +1,10 @@
 """A server with the answers of a generation of RAGFlow's API, as its source and its SDK have them."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote
 
 from tests.fakes.http_server import HttpServer, Received, Route
 
@@ -18,6 +19,10 @@ class RecordedRagflow(HttpServer):
         super().__init__()
         recorded = json.loads((RECORDED / f"{generation}.json").read_text("utf-8"))
         self.answers: dict[str, Any] = recorded["answers"]
+        self.headers: dict[str, str] = recorded.get("headers", {})
+        self.missing: dict[str, Any] = recorded.get("missing", {})
+        """What is answered about records that do not exist, by the form of their paths."""
+        self.has_strict_pages = generation == "1.0"
         self.faults: list[Route] = []
         self.broken_from = 10**9
         """The number of the request from which all fail."""
@@ -35,11 +40,15 @@ class RecordedRagflow(HttpServer):
         if len(self.received) > self.broken_from:
             return Route("", status=500, body="<html>")
         path = unquote(request.path.partition("?")[0])
-        missing = {"status": 404, "body": {"code": 404, "message": f"Not Found: {path}", "data": None}}
+        unknown: Any = {"status": 404, "body": {"code": 404, "message": f"Not Found: {path}", "data": None}}
+        missing: Any = next((body for form, body in self.missing.items() if re.fullmatch(form, path)), unknown)
         answer = self.answers.get(f"{request.method} {path}", missing)
+        sizes = [int(size) for size in parse_qs(request.path.partition("?")[2]).get("page_size", ())]
+        if self.has_strict_pages and any(not 1 <= size <= 100 for size in sizes):
+            answer = {"body": {"code": 101, "message": "page_size must be between 1 and 100"}}
         return Route(
             "",
             status=answer.get("status", 200),
-            headers={"Content-Type": "application/json"},
+            headers={"Content-Type": "application/json", **self.headers},
             body=json.dumps(answer["body"]),
         )

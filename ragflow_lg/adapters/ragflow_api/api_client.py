@@ -18,7 +18,7 @@ from ragflow_lg.base.lenient_values import as_list
 from ragflow_lg.base.values import JsonValue, join_surrogates, to_text
 from ragflow_lg.services.http import HttpClient, HttpRequest, HttpResponse
 
-Method = Literal["GET", "POST", "PUT"]
+Method = Literal["GET", "POST", "PUT", "DELETE"]
 
 MAX_SIDE_BY_SIDE = 4
 """Maximum number of requests at the same time."""
@@ -78,6 +78,8 @@ class RagflowApi:
         self._http = http
         self._sleep = sleep
         self._permits = asyncio.Semaphore(side_by_side)
+        self.is_go = False
+        """Whether the server is that of RAGFlow 1.0, which is written in Go; known once it has answered."""
 
     @property
     def name(self) -> str:
@@ -100,6 +102,20 @@ class RagflowApi:
 
         Requests that change something are repeated only if the server has said that it did not process them.
         """
+        return self._read(path, await self._exchange(method, path, query, body))
+
+    async def stream(self, path: str, body: JsonValue) -> list[dict[str, Any]]:
+        """Send a request that is answered with a stream, and return its frames once it has ended; see `get`."""
+        response = await self._exchange("POST", path, None, body)
+        lines = [line.removeprefix("data:").strip() for line in response.text.split("\n") if line.startswith("data:")]
+        if response.status >= 400 or not lines:
+            self._read(path, response)
+            raise ServiceError(f"{self._address.name} answered {path} without a stream.")
+        return [frame for line in lines if (frame := read_object(line))]
+
+    async def _exchange(
+        self, method: Method, path: str, query: Mapping[str, str] | None, body: JsonValue
+    ) -> HttpResponse:
         request = HttpRequest(
             method,
             self._address.url.rstrip("/") + path,
@@ -121,7 +137,7 @@ class RagflowApi:
             else:
                 is_busy = response.status == 429 or (response.status in _BUSY and method == "GET")
                 if attempt == self._address.tries or not is_busy:
-                    return self._read(path, response)
+                    return response
                 wait_s = _asked_wait(response.headers, wait_s)
             await self._sleep(wait_s)
         raise AssertionError  # the last attempt returns or raises
@@ -162,13 +178,16 @@ class RagflowApi:
         )
 
     def _read(self, path: str, response: HttpResponse) -> Any:
+        self.is_go = self.is_go or response.headers.get("x-api-source") == "go"
         try:
             check_json(response.text, JsonLimits(MAX_BODY_BYTES, MAX_ENTRIES))
         except ForeignJsonError as error:
             raise ServiceError(f"{self._address.name} answered {path} with JSON that {error}.") from None
         answer = _parse(response.text)
-        is_other_method = response.status == 405 or "MethodNotAllowed" in str(answer.get("message"))
-        if response.status == 404 or answer.get("code") == 404 or is_other_method:
+        message = str(answer.get("message"))
+        # The server in Go answers with the code 404 and the status 200 for a record that does not exist.
+        is_missing = response.status == 404 or (answer.get("code") == 404 and message.startswith("Not Found"))
+        if is_missing or response.status == 405 or "MethodNotAllowed" in message:
             raise RefusalError(f"{self._address.name} has no {path}.", 404, is_unknown_route=True)
         if "code" not in answer:
             raise RefusalError(
@@ -186,6 +205,8 @@ class RagflowApi:
         code = answer["code"] if isinstance(answer["code"], int) else status
         is_key = status in (401, 403) or code in (401, 109) or "api key" in reason.lower()
         advice = f" Check {self._address.key_name}." if is_key else ""
+        if "super user" in reason.lower():
+            advice = " It is that of RAGFlow's superuser; use the one of a user."
         what = f"{self._address.name} refused {path} ({code}): {reason.rstrip('.') or 'no reason given'}.{advice}"
         return RefusalError(what, code, is_retryable=status == 429 or status >= 500)
 

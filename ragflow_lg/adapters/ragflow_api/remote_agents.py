@@ -1,8 +1,8 @@
 """Agents, their versions and MCP servers on a RAGFlow server, in all generations of its API.
 
 Up to 0.25.0 the list of agents is the data itself and contains canvases; afterwards it is an entry of the data, and
-each agent is read by itself. Versions can be read with an API key only since then. All functions raise ServiceError if
-the server fails or refuses a request, for example because the title of an agent exists.
+each agent is read by itself. Versions can be read with an API key only since then; RAGFlow 1.0 lists them with their
+canvases. All functions raise ServiceError if the server fails or refuses a request.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ async def list_released(api: RagflowApi, agent_id: str) -> Sequence[RemoteVersio
         id_ = read_text(row, "id", max_chars=200)
         if not row.get("release") or not is_id(id_):
             continue
-        full = {**row, **as_map(await api.get(f"{path}/{id_}"))}
+        full = row if read_object(row.get("dsl")) else {**row, **as_map(await api.get(f"{path}/{id_}"))}
         if dsl := read_object(full.get("dsl")):
             title = read_text(full, "title", max_chars=MAX_TITLE_CHARS)
             about = read_text(full, "description", max_chars=10_000)

@@ -1,13 +1,15 @@
 """The sessions of an agent on a RAGFlow server, in all generations of its API.
 
 A session's canvas contains its state: the history, the variables, the outputs of the components that have run, and the
-path. At a pause, the path begins with the forms that wait. Up to 0.25.0 the messages are called ``messages``, each with
-its sources; a single session of a newer server has the sources beside its messages.
+path. At a pause, the path begins with the forms that wait. RAGFlow 1.0 stores neither the path nor the outputs. Up to
+0.25.0 the messages are called ``messages``, each with its sources; a single session of a newer server has the sources
+beside its messages: one entry for each answer, and since 1.0 for each turn, also if it was interrupted.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 from urllib.parse import quote
 
@@ -31,6 +33,8 @@ MAX_SESSIONS = 50_000
 MAX_MESSAGES = 20_000
 _ROLES = ("user", "assistant")
 _TIMES = ("_created_time", "_elapsed_time")
+_READ = ("role", "content", "id", "created_at", "reference", "prompt")
+"""Keys of messages that are not kept as they are. A prompt is none of the conversation; RAGFlow hides it as well."""
 
 
 class RemoteMessage(Struct, frozen=True, omit_defaults=True):
@@ -43,6 +47,8 @@ class RemoteMessage(Struct, frozen=True, omit_defaults=True):
     """Epoch seconds."""
     chunks: dict[str, dict[str, Any]] = {}
     documents: dict[str, dict[str, Any]] = {}
+    other: dict[str, Any] = {}
+    """What else the server says about it."""
 
 
 class RemoteState(Struct, frozen=True, omit_defaults=True):
@@ -96,6 +102,8 @@ async def read_session(api: RagflowApi, agent_id: str, session_id: str) -> Remot
     try:
         row = as_map(await api.get(f"{path}/{session_id}"))
     except RefusalError as error:
+        if error.api_code == 404 and not error.is_unknown_route:
+            return None
         if not error.is_unknown_route and error.api_code != 102:
             raise
         query = {"id": session_id, "page": "1", "page_size": "1"}  # servers up to 0.25.0
@@ -108,17 +116,14 @@ def parse_session(row: Mapping[str, Any], agent_id: str) -> RemoteSession:
     """Return the session that a server's row describes. Values of wrong types are left out."""
     listed = row.get("message") if isinstance(row.get("message"), list) else row.get("messages")
     messages = as_rows(listed)[:MAX_MESSAGES]
-    sources = iter(_read_references(row.get("reference")))
+    sources = _pair_references([message.get("role") for message in messages], _read_references(row.get("reference")))
     parsed: list[RemoteMessage] = []
     for number, message in enumerate(messages):
         role = read_text(message, "role", max_chars=20)
         if role not in _ROLES:
             continue
         own = as_list(message.get("reference"))
-        cited: Mapping[str, Any] = {"chunks": own} if own else {}
-        if number and role == "assistant":
-            cited = cited or next(sources, dict[str, Any]())
-        chunks, documents = _read_sources(cited)
+        chunks, documents = read_sources({"chunks": own} if own else sources.get(number, {}))
         created = message.get("created_at")
         parsed.append(
             RemoteMessage(
@@ -128,6 +133,7 @@ def parse_session(row: Mapping[str, Any], agent_id: str) -> RemoteSession:
                 float(created) if isinstance(created, int | float) and 0 <= created < 2**40 else 0.0,
                 chunks,
                 documents,
+                {name: value for name, value in message.items() if name not in _READ},
             )
         )
     return RemoteSession(
@@ -173,7 +179,22 @@ def _read_references(value: Any) -> Sequence[Mapping[str, Any]]:
     return [entry for _, entry in sorted(numbered, key=lambda pair: pair[0])]
 
 
-def _read_sources(cited: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+def _pair_references(roles: Sequence[Any], references: Sequence[Mapping[str, Any]]) -> Mapping[int, Mapping[str, Any]]:
+    """Return the sources of the answers by the numbers of their messages: by order, or else by turn.
+
+    If there are more than answers and not one for each turn, nothing says which belongs to which.
+    """
+    answers = [number for number, role in enumerate(roles) if number and role == "assistant"]
+    if len(references) <= len(answers):
+        return dict(zip(answers, references, strict=False))
+    if len(references) != roles.count("user"):
+        return {}
+    turns = [*accumulate(role == "user" for role in roles)]
+    return {number: references[turns[number] - 1] for number in answers if turns[number]}
+
+
+def read_sources(cited: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+    """Return the cited chunks by number and their documents by name, from lists or objects."""
     chunks: dict[str, dict[str, Any]] = {}
     listed = cited.get("chunks")
     if isinstance(listed, list):

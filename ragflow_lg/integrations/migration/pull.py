@@ -150,10 +150,15 @@ class _Pull(NamedTuple):
     async def run(self, api: RagflowApi) -> tuple[PullReport, ImportReport | None]:
         """Pull and move in. The working folder is the folder."""
         from ragflow_lg.adapters.ragflow_api import remote_agents, remote_datasets
+        from ragflow_lg.adapters.ragflow_api.remote_server import recognise
         from ragflow_lg.integrations.migration.folder import PulledDataset
         from ragflow_lg.integrations.migration.puller import Puller
 
         folder, manifest = self.folder, self.manifest
+        server = await recognise(api)
+        print_note(f"{self.source.url} is {server.name}.")
+        if server.limits:
+            print_note("\n- ".join(["What cannot come over:", *server.limits]))
         puller = Puller(api, folder, manifest, self.progress, self.is_forced)
         report = await puller.pull(with_sessions=self.has_sessions)
         servers = await remote_agents.list_mcp_servers(api)

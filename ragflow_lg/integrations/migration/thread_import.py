@@ -163,6 +163,13 @@ async def import_session(
 def _find_forms(session: RemoteSession, canvas: CompiledCanvas) -> tuple[list[NodeId], str]:
     """Return the forms at which a session waits, and why they cannot wait here."""
     path, nodes = session.state.path, canvas.plan.nodes
+    if not path:
+        is_open = bool(session.messages) and session.messages[-1].role == "user"
+        may_wait = is_open and any(_is_form(canvas, id_) for id_ in nodes)
+        return (
+            [],
+            "its last question has no answer, and RAGFlow 1.0 does not store that a form waits" if may_wait else "",
+        )
     forms = [NodeId(id_) for id_ in path if "userfillup" in id_.lower() or _is_form(canvas, id_)]
     if not forms or forms[0] != path[0]:  # the path of a finished turn begins with Begin
         return [], ""

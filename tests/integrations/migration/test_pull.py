@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.integrations.migration.folder import PulledFolder, read_manifest
+from tests.fakes.ragflow_forms import TheirAgent, Turn, fill
 from tests.fakes.recorded_ragflow import GENERATIONS, RecordedRagflow
 from tests.harness.rows import each_row
 from tests.integrations.migration.commands import command, open_here, pull
@@ -48,14 +49,66 @@ def texts() -> str:
 async def test_sessions_of_every_generation_go_on_here(generation: str) -> None:
     done = await serve(generation, "--sessions")
     assert "2 agents written" in done.stdout, done.stderr
-    assert "the same messages as there: 2; waiting for an answer: 1" in done.stdout, done.stderr
+    waiting = int(generation != "1.0")
+    assert f"the same messages as there: 2; waiting for an answer: {waiting}" in done.stdout, done.stderr
+    lost = [line for line in done.stderr.splitlines() if "1.0 does not store that a form waits. Ask again." in line]
+    assert len(lost) == 1 - waiting, done.stderr
     store = ("--settings", "moved/ragflow-lg.toml", "--checkpoint", "sqlite:///moved/ragflow-lg.db")
-    answered = await command("resume", WAITING, "--input", "colour=green", *store)
-    assert '"content": "a tree! In green."' in answered.stdout, answered
+    if waiting:
+        answered = await command("resume", WAITING, "--input", "colour=green", *store)
+        assert '"content": "a tree! In green."' in answered.stdout, answered
     asked = await command("run", "moved/agents/painter.json", "a cat", "--session", TALKED, *store)
     assert '"event": "user_inputs"' in asked.stdout, asked
     last = await command("resume", TALKED, "--input", "colour=grey", *store)
     assert "a cat! In grey." in last.stdout
+
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def ten_agents() -> list[TheirAgent]:
+    """Return ten agents with a session that was interrupted once, and one that was just left at its last question."""
+    agents: list[TheirAgent] = []
+    files = [EXAMPLES / f"{name}.json" for name in ("size_form", "order_form", "travel_guide", "loop", "iteration")]
+    for number in range(10):
+        dsl = json.loads(files[number % 5].read_text("utf-8"))
+        turns = [Turn("one", "1"), Turn("stopped", ""), Turn("two", "2 [ID:0]", "Two is even.")]
+        sessions = {f"{number:031x}a": turns, f"{number:031x}b": [*turns, Turn("three", "")]}
+        agents.append(TheirAgent(f"a{number:031x}", f"Agent {number}", dsl.get("dsl", dsl), sessions))
+    return agents
+
+
+def without_state(folder: Path) -> dict[Path, Any]:
+    """Return what was pulled, without what 1.0 does not store and 0.24 does not list."""
+    files = {path: json.loads(content) for path, content in files_of(folder).items() if path.suffix == ".json"}
+    for path, document in files.items():
+        if path.parts[0] == "sessions":
+            document["state"].pop("path", None)
+            document.pop("version_title", None)
+            for message in document["messages"]:
+                message.pop("documents", None)
+    return {path: document for path, document in files.items() if path.parts[0] in ("agents", "sessions")}
+
+
+async def test_the_same_agents_come_from_every_generation() -> None:
+    agents, pulled = ten_agents(), dict[str, dict[Path, Any]]()
+    for generation in ("0.24", "0.27", "1.0"):
+        async with recorded(generation) as server:
+            fill(server, generation, agents)
+            done = await pull(server.url, "--sessions", folder=f"from{generation}")
+        assert "10 agents and 20 sessions moved in" in done.stdout, done.stderr
+        waiting = 0 if generation == "1.0" else 4  # those with a form
+        assert f"the same messages as there: 20; waiting for an answer: {waiting}" in done.stdout, done.stderr
+        assert done.stderr.count("does not store that a form waits") == 4 - waiting
+        said = {"0.24": "does not tell its version", "0.27": "RAGFlow v0.27.2.", "1.0": "RAGFlow v1.0.0, written in Go"}
+        assert said[generation] in done.stderr
+        assert ("forms that wait: " in done.stderr) == (generation == "1.0")
+        pulled[generation] = without_state(Path(f"from{generation}"))
+        assert len(pulled[generation]) == 30
+        assert len([*Path(f"from{generation}", "versions").rglob("*.json")]) == (0 if generation == "0.24" else 10)
+    assert pulled["0.24"] == pulled["0.27"] == pulled["1.0"]
+    session = next(document for path, document in pulled["1.0"].items() if path.parts[0] == "sessions")
+    assert [message["content"] for message in session["messages"] if "chunks" in message] == ["2 [ID:0]"]
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)

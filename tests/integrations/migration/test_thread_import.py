@@ -89,6 +89,16 @@ async def test_a_form_that_cannot_wait_is_reported(path: list[str], problem: str
     assert problem in found
 
 
+@each_row(("role", "problem"), [("user", "1.0 does not store that a form waits"), ("assistant", "")])
+async def test_a_session_of_1_0_does_not_say_whether_it_waits(role: str, problem: str) -> None:
+    remote = session([])
+    remote.messages.append(RemoteMessage(role, "two"))
+    is_waiting, found, _ = await play({"components": JOINED}, remote, None)
+    assert not is_waiting
+    assert bool(found) == bool(problem)
+    assert problem in found
+
+
 async def test_a_form_in_a_loop_is_reported() -> None:
     body = {"UserFillUp:Ask": form("w", tips="word?", downstream=["t"]), "t": text([], "x")}
     document = canvas({**loop(body, count=1, variables={"seen": ""}), **out("done")})

@@ -88,6 +88,7 @@ async def test_endless_pages_end(ragflow: RecordedRagflow) -> None:
         ("[" * 100_000, "nested more than 100 levels"),
         ("7", "not as RAGFlow's API does"),
         (f'{{"code": 109, "message": "API key {KEY} is invalid"}}', r"is invalid\. Check the API key"),
+        ('{"code": 403, "message": "Super user shouldn\'t access the URL"}', "It is that of RAGFlow's superuser"),
         ('{"code": 0, "data": {"canvas": "no"}}', "without a list"),
         ('{"code": 0, "data": null}', "without a list"),
     ],
@@ -118,3 +119,20 @@ async def test_an_unknown_route_is_told_apart(ragflow: RecordedRagflow) -> None:
     with pytest.raises(RefusalError) as caught:
         await open_api(ragflow).get("/api/v1/other")
     assert caught.value.is_unknown_route
+
+
+async def test_a_stream_is_read_frame_by_frame(ragflow: RecordedRagflow) -> None:
+    text = 'data:{"event":"message","data":{"content":"a\u2028b"}}\n\n: ping\n\ndata: {"code":500}\n\ndata:[DONE]\n\n'
+    ragflow.faults = [Route("", body=text)]
+    frames = await open_api(ragflow).stream("/api/v1/agents/chat/completions", {})
+    assert frames == [{"event": "message", "data": {"content": "a\u2028b"}}, {"code": 500}]
+
+
+@each_row(
+    ("body", "problem"),
+    [('{"code": 102, "message": "Session not found!"}', "Session not found"), ('{"code": 0, "data": {}}', "a stream")],
+)
+async def test_an_answer_in_place_of_a_stream_is_an_error(ragflow: RecordedRagflow, body: str, problem: str) -> None:
+    ragflow.faults = [Route("", body=body)]
+    with pytest.raises(ServiceError, match=problem):
+        await open_api(ragflow).stream("/api/v1/agents/chat/completions", {})

@@ -6,6 +6,7 @@ import pytest
 
 from ragflow_lg.adapters.ragflow_api.remote_agents import list_agents, list_mcp_servers, list_released, read_agent
 from ragflow_lg.adapters.ragflow_api.remote_datasets import list_chunks, list_datasets, list_documents
+from ragflow_lg.adapters.ragflow_api.remote_server import recognise
 from ragflow_lg.adapters.ragflow_api.remote_sessions import list_sessions, parse_session, read_session
 from ragflow_lg.base.errors import ServiceError
 from tests.fakes.recorded_ragflow import GENERATIONS, RecordedRagflow
@@ -25,6 +26,8 @@ async def test_every_generation_gives_the_same_agents(generation: str) -> None:
         assert list(agents[0].dsl["components"])[:2] == ["begin", "StringTransform:Wish"]
         versions = await list_released(api, PAINTER)
         assert [version.id for version in versions] == ([] if generation == "0.24" else ["f1" * 16])
+        reads = [request.path for request in server.received if "/versions/" in request.path]
+        assert len(reads) == (generation in ("0.25.6", "0.27"))  # 1.0 lists them with their canvases
 
 
 async def test_mcp_servers_come_without_secrets(ragflow: RecordedRagflow) -> None:
@@ -105,8 +108,9 @@ async def test_every_generation_gives_the_same_sessions(generation: str) -> None
         assert talked.messages[2].chunks == {}
         assert talked.state.history[-1] == ["assistant", {"content": "a boat! In blue."}]
         assert waiting.state.globals["env.city"] == "Oslo"
-        assert waiting.state.path == ["UserFillUp:Colour"]
-        assert waiting.state.outputs["StringTransform:Wish"] == {"result": "a tree!"}
+        is_stored = generation != "1.0"  # 1.0 stores neither the path nor the outputs
+        assert waiting.state.path == (["UserFillUp:Colour"] if is_stored else [])
+        assert waiting.state.outputs.get("StringTransform:Wish") == ({"result": "a tree!"} if is_stored else None)
         assert "prompts" not in repr(waiting.state)
 
 
@@ -128,5 +132,56 @@ def test_strange_sessions_lose_only_what_is_strange(row: dict[str, Any]) -> None
     assert session.state.path == []
 
 
-async def test_a_deleted_session_is_not_found(ragflow: RecordedRagflow) -> None:
-    assert await read_session(open_api(ragflow), PAINTER, "0" * 32) is None
+@each_row(("generation", "requests"), [("0.27", 2), ("1.0", 1)])
+async def test_a_deleted_session_is_not_found(generation: str, requests: int) -> None:
+    async with RecordedRagflow(generation).running() as server:
+        assert isinstance(server, RecordedRagflow)
+        assert await read_session(open_api(server), PAINTER, "0" * 32) is None
+        assert len(server.received) == requests
+
+
+Q, A = {"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}
+
+
+@each_row(
+    ("messages", "references", "cited"),
+    [
+        ([A, Q, A, Q, A], ["x", "y"], ["", "", "x", "", "y"]),
+        ([Q, A, Q, A], ["x"], ["", "x", "", ""]),
+        ([Q, Q, A], ["x"], ["", "", "x"]),  # 0.27 has none for the turn that waits
+        ([Q, Q, A], ["x", "y"], ["", "", "y"]),  # 1.0 has one for each turn
+        ([A, Q, A, Q, Q, A], ["x", "y", "z"], ["", "", "x", "", "", "z"]),
+        ([Q, Q, Q, A], ["x", "y"], ["", "", "", ""]),  # both, before and after the upgrade
+    ],
+)
+def test_sources_belong_to_their_answers(messages: list[Any], references: list[str], cited: list[str]) -> None:
+    row = {"message": messages, "reference": [{"chunks": [{"id": id_}], "total": 1} for id_ in references]}
+    session = parse_session({"id": TALKED, **row}, PAINTER)
+    assert [message.chunks.get("0", {}).get("id", "") for message in session.messages] == cited
+
+
+def test_what_else_a_message_says_is_kept() -> None:
+    message = {**A, "usage": {"total_tokens": 7}, "thumbup": True, "prompt": "You are secret."}
+    (parsed,) = parse_session({"id": TALKED, "message": [message]}, PAINTER).messages
+    assert parsed.other == {"usage": {"total_tokens": 7}, "thumbup": True}
+
+
+@each_row(
+    ("generation", "version", "is_go", "missing"),
+    [
+        ("0.24", "", False, ["published versions"]),
+        ("0.27", "v0.27.2", False, []),
+        ("1.0", "v1.0.0", True, ["forms that wait", "outputs", "searches"]),
+    ],
+)
+async def test_the_server_is_recognised(generation: str, version: str, is_go: bool, missing: list[str]) -> None:
+    async with RecordedRagflow(generation).running() as server:
+        assert isinstance(server, RecordedRagflow)
+        found = await recognise(open_api(server))
+    assert (found.version, found.is_go) == (version, is_go)
+    assert [line.startswith(words) for line, words in zip(found.limits, missing, strict=True)] == [True] * len(missing)
+
+
+async def test_a_server_in_go_is_known_by_its_language_too(ragflow: RecordedRagflow) -> None:
+    ragflow.set("/api/v1/language", {"language": "go"})
+    assert (await recognise(open_api(ragflow))).is_go
