@@ -52,7 +52,7 @@ OUR_OWN = (
     *("server/http/ragflow/debug_routes.py", "server/http/ragflow/session_routes.py"),
     *("server/http/ragflow/version_routes.py", "server/http/shared/responses.py"),
     *("server/observability/logs.py", "server/page/run_file.py", "server/runs/schedule_runs.py"),
-    *("server/http/native/native_canvas_routes.py", "server/runs/session_rows.py"),
+    "server/http/native/native_canvas_routes.py",
 )
 """Files and folders that read what the project, its operator or its developer has written."""
 
