@@ -79,4 +79,4 @@ def test_a_wrong_prompt_is_reported_before_anything_runs(
     for command in (["run", str(canvas), "Hi"], ["serve", "--port", "0"], ["studio", str(canvas)]):
         done = call(*command)
         assert done.returncode == 2
-        assert "categorize: the text must contain {categories}." in done.stderr
+        assert "categorize: the text must contain {categories} or {names}." in done.stderr

@@ -26,7 +26,7 @@ from ragflow_lg.agents.agent_run import (
 from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.models.engine_prompts import engine_prompt
+from ragflow_lg.models.engine_prompts import engine_prompt, fill_prompt, prompt_text
 from ragflow_lg.models.prompt_texts import COMPLETE_TASK
 from ragflow_lg.models.prompts import CONTEXT_SHARE
 from ragflow_lg.models.structured_answer import is_whole_json, read_answer
@@ -75,7 +75,7 @@ async def plan_and_reflect(run: AgentLoop) -> str:
 async def _run_step(run: AgentLoop, analysis: str, steps: Sequence[_Step]) -> tuple[_Step, bool]:
     """Plan and execute one step; return it and whether the task is complete."""
     number = len(steps)
-    system = f"{_system(run, 'PLAN_GENERATION', with_tools=True)}\n\nAnalysis of the task:\n{analysis}"
+    system = _system(run, "PLAN_GENERATION", f"Analysis of the task:\n{analysis}", with_tools=True)
     messages = tuple(append_message(_conversation(run, steps), "user", engine_prompt(run.ctx, "plan_request")))
     request = replace(run.request, system=system, messages=messages, schema=None)
     sink = make_thought_sink(run, is_text_shown=False)
@@ -142,19 +142,23 @@ def _task(run: AgentLoop) -> str:
     return f"Task:\n{run.request.messages[-1]['content']}"
 
 
-def _system(run: AgentLoop, name: str, *, with_tools: bool) -> str:
-    parts = [run.sections.get(name, "").strip() or engine_prompt(run.ctx, name.lower())]
+def _system(run: AgentLoop, name: str, analysis: str = "", *, with_tools: bool) -> str:
+    """Return a system prompt with its material, where the engine's text has placeholders, or else at the end."""
+    parts: dict[str, str] = {}
     if run.request.system.strip():
-        parts.append(f"Instructions for the final answer:\n{run.request.system}")
+        parts["instructions"] = f"Instructions for the final answer:\n{run.request.system}"
     if with_tools:
         tools = [
             {"name": t.name, "description": t.description, "parameters": t.parameters} for t in run.toolbox.schemas
         ]
-        parts.append(f"{TOOLS_HEAD}{json.dumps(tools, ensure_ascii=False)}")
-        parts.append(
-            f"Current date and time: {run.ctx.global_value('sys.date') or run.ctx.services.clock.local_time()}."
-        )
-    return "\n\n".join(parts)
+        now = run.ctx.global_value("sys.date") or run.ctx.services.clock.local_time()
+        parts["tools"] = f"{TOOLS_HEAD}{json.dumps(tools, ensure_ascii=False)}"
+        parts["now"] = f"Current date and time: {now}."
+    if analysis:
+        parts["analysis"] = analysis
+    section, text = run.sections.get(name, "").strip(), prompt_text(run.ctx, name.lower())
+    rest = [part for slot, part in parts.items() if section or f"{{{slot}}}" not in text]
+    return "\n\n".join([section or fill_prompt(text, {"instructions": "", **parts}), *rest])
 
 
 def _request(run: AgentLoop, name: str, prompt: str, *, with_tools: bool = False) -> ChatRequest:

@@ -49,7 +49,7 @@ CORE_NAMES = {
     "prompt": "categorize categorize_message structured_output structured_output_correction citation_guidelines "
     "add_citations missing_citations standalone_question metadata_filter translation react react_retry "
     "task_analysis plan_generation plan_request reflection context_summary context_ranking research_step "
-    "research_request research_repetition research_summary research_report final_answer",
+    "research_request research_repetition research_summary research_report final_answer style",
 }
 """The names that integrations cannot have. They are written down, because importing what has them takes long."""
 

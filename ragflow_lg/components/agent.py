@@ -74,7 +74,8 @@ async def with_standalone_question(ctx: RunContext, model: ChatModel, request: C
 
     async def call() -> JsonValue:
         conversation = _conversation(messages)
-        system = engine_prompt(ctx, "standalone_question", conversation=conversation, today=describe_today(ctx))
+        days = {name: describe_today(ctx, at) for at, name in enumerate(("yesterday", "today", "tomorrow"), -1)}
+        system = engine_prompt(ctx, "standalone_question", conversation=conversation, **days)
         rewriting = ChatRequest(system, ({"role": "user", "content": "Output: "},), request.sampling)
         start = log.now()
         answer = await ask(ctx, model, rewriting)

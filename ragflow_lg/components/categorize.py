@@ -108,9 +108,9 @@ def _routes(params: Params) -> Iterable[Route]:
         yield Route(name, tuple(category.to), ("category_description", name, "to"))
 
 
-def _describe(params: Params) -> str:
+def _describe(params: Params) -> dict[str, str]:
     categories = params.category_description.items()
-    return describe_categories(NamedCategory(name, c.description or "", tuple(c.examples)) for name, c in categories)
+    return describe_categories([NamedCategory(name, c.description or "", tuple(c.examples)) for name, c in categories])
 
 
 @component(
@@ -123,7 +123,7 @@ def _describe(params: Params) -> str:
     rewrite=_rewrite,
     retries=True,
     requires=lambda params: params.requirements,
-    prompt_texts=lambda params: [PromptText(_describe(params), ("category_description",))],
+    prompt_texts=lambda params: [PromptText(_describe(params)["categories"], ("category_description",))],
     effects="pays",
     description="Let a chat model choose a category and continue with its successors.",
     source="agent/component/categorize.py",
@@ -132,7 +132,7 @@ async def categorize(ctx: RunContext, params: Params) -> Outputs:
     """Ask the model for the query's category."""
     model = ctx.services.models.model(params.llm_id or "")
     categories = params.category_description
-    system = engine_prompt(ctx, "categorize", categories=_describe(params))
+    system = engine_prompt(ctx, "categorize", **_describe(params))
     query = to_text(PromptRenderer(ctx).extract_images(ctx.value(params.query)))
     view = read_history(ctx.history, params.message_history_window_size)[:-1]
     messages: list[ChatMessage] = [*view, {"role": "user", "content": query}]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ragflow_lg.models.prompt_texts import PROMPTS
 
 _FIRST_LINE = PROMPTS["categorize"].text.partition("\n")[0]
+_BEFORE_NAMES, _, _AFTER_NAMES = PROMPTS["categorize"].ragflow.partition("{names}")
 
 
 MAX_ANSWER_CHARS = 100_000
@@ -24,9 +25,16 @@ class NamedCategory(NamedTuple):
     examples: tuple[str, ...] = ()
 
 
-def describe_categories(categories: Iterable[NamedCategory]) -> str:
-    """Return one line of JSON for each category."""
-    return "\n".join(json.dumps(_as_json(category), ensure_ascii=False) for category in categories)
+def describe_categories(categories: Sequence[NamedCategory]) -> dict[str, str]:
+    """Return what a prompt can show of categories: a line of JSON for each, or, as RAGFlow's prompt, three lists."""
+    descriptions = [f"------\nCategory: {c.name}\nDescription: {c.description}" for c in categories if c.description]
+    examples = [f'USER: "{" ".join(text.split())}" → {c.name}' for c in categories for text in c.examples]
+    return {
+        "categories": "\n".join(json.dumps(_as_json(category), ensure_ascii=False) for category in categories),
+        "names": "\n".join(f" - {category.name}" for category in categories),
+        "descriptions": "\n".join(descriptions) or "(none)",
+        "examples": "\n".join(examples) or "(none)",
+    }
 
 
 def _as_json(category: NamedCategory) -> dict[str, Any]:
@@ -39,11 +47,21 @@ def _as_json(category: NamedCategory) -> dict[str, Any]:
 
 
 def parse_categories(system: str) -> list[NamedCategory]:
-    """Return the categories in the default system prompt; an empty list for other texts."""
+    """Return the categories in the system prompt of a style; an empty list for other texts."""
+    if system.startswith(_BEFORE_NAMES):
+        names = system.removeprefix(_BEFORE_NAMES).partition(_AFTER_NAMES.partition("{")[0])[0]
+        return [_find_category(system, line.removeprefix(" - ")) for line in names.split("\n")]
     if not system.startswith(_FIRST_LINE):
         return []
     lines = [json.loads(line) for line in system.split("\n") if line.startswith('{"name": ')]
     return [NamedCategory(line["name"], line.get("description", ""), tuple(line.get("examples", ()))) for line in lines]
+
+
+def _find_category(system: str, name: str) -> NamedCategory:
+    """Return a category of the style ``ragflow``, whose description is up to one line."""
+    description = re.search(rf"^Category: {re.escape(name)}\nDescription: (.*)", system, re.MULTILINE)
+    examples = re.findall(rf'^USER: "(.*)" → {re.escape(name)}$', system, re.MULTILINE)
+    return NamedCategory(name, description[1] if description else "", tuple(examples))
 
 
 def format_conversation(messages: Sequence[Mapping[str, str]]) -> str:

@@ -35,7 +35,7 @@ _MAX_KEYS = 100
 _MAX_VALUES = 50
 _MAX_VALUE_CHARS = 100
 _MAX_QUESTION_CHARS = 2_000
-_OUTPUT_LABEL = re.compile(r"^\s*output\s*:", re.IGNORECASE)
+_OUTPUT_LABEL = re.compile(r"^\s*\**output\s*:(?:\*\*)?", re.IGNORECASE)
 
 
 async def translate_question(ctx: RunContext, question: str, languages: Sequence[str]) -> str:
@@ -51,7 +51,7 @@ async def translate_question(ctx: RunContext, question: str, languages: Sequence
 
 def _parse_translations(question: str, answer: str) -> str:
     """Parse the answer: a JSON list or, as RAGFlow's prompt requests, texts separated by ``===``."""
-    text = answer.removeprefix("```json").removesuffix("```").strip()
+    text = _OUTPUT_LABEL.sub("", answer).strip().removeprefix("```json").removesuffix("```").strip()
     if text.startswith("["):
         try:
             entries: Any = parse_foreign_json(text)

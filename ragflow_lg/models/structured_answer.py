@@ -48,14 +48,13 @@ def append_schema(system: str, schema: Mapping[str, Any], prompt: str = _DEFAULT
 
 
 def extract_schema(system: str) -> dict[str, Any] | None:
-    """Return the schema that `append_schema` appended with the default text, or None."""
-    _, separator, text = system.rpartition(_DEFAULT.removesuffix("{schema}"))
-    if not separator:
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    """Return the schema that `append_schema` appended with the text of a style, or None."""
+    for prompt in (_DEFAULT, PROMPTS["structured_output"].ragflow):
+        _, separator, text = system.rpartition(prompt.removesuffix("{schema}"))
+        if separator:
+            with suppress(ValueError, RecursionError):
+                return json.loads(text)
+    return None
 
 
 def build_correction(problems: list[str], prompt: str = _CORRECTION) -> str:

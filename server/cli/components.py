@@ -142,15 +142,16 @@ def prompts(
 ) -> None:
     """List the engine's prompts, or print the text of one.
 
-    The text is the one in the settings, or else the default.
+    The text is the one in the settings, or that of their style, or else the default.
 
     Example: ragflow-lg prompts categorize
     """
-    from ragflow_lg.models.prompt_texts import all_prompts
+    from ragflow_lg.models.prompt_texts import all_prompts, chosen_text
     from ragflow_lg.server.settings import load_settings
 
-    replaced, known = load_settings(settings).prompts, all_prompts()
+    chosen, known = load_settings(settings).prompts, all_prompts()
     if not name:
+        replaced = {key for key, prompt in known.items() if chosen_text(chosen, key) != prompt.text}
         lines = [f"{key:<29} {'(replaced) ' * (key in replaced)}{prompt.purpose}" for key, prompt in known.items()]
         sys.stdout.write("\n".join([*lines, "", "Print one: ragflow-lg prompts NAME"]) + "\n")
         return
@@ -158,4 +159,4 @@ def prompts(
         near = get_close_matches(name, known, n=1)
         hint = f"Did you mean {near[0]}?" if near else "`ragflow-lg prompts` lists them."
         raise typer.BadParameter(f"There is no prompt {name!r}. {hint}")
-    sys.stdout.write((replaced.get(name) or known[name].text).removesuffix("\n") + "\n")
+    sys.stdout.write(chosen_text(chosen, name).removesuffix("\n") + "\n")

@@ -41,4 +41,4 @@ def _check(prompts: dict[str, str]) -> dict[str, str]:
 
 
 PromptsSection: TypeAlias = Annotated[dict[str, Annotated[str, BeforeValidator(_read_file)]], AfterValidator(_check)]
-"""Texts by the name of the prompt, each given as text or as a file. `ragflow_lg.models.prompt_texts` has the names."""
+"""Texts by the name of the prompt, each given as text or as a file, and the name of their style."""

@@ -105,7 +105,8 @@ class CoreSettings(BaseSettings):
     ``all`` stands for all. ``ragflow`` is the RAGFlow whose HTTP API clients get: ``"0.27"`` (default) or ``"1.0"``
     (``docs/ragflow_1.md``)."""
     prompts: PromptsSection = Field(default_factory=dict[str, str])
-    """Texts that replace the engine's own prompts, by name."""
+    """Texts that replace the engine's own prompts, by name. ``style = "ragflow"`` makes the others ask as RAGFlow's do
+    (``docs/agents.md``)."""
     limits: LimitsSection = LimitsSection()
     otel: OtelSection = OtelSection()
     server: ServerSection = ServerSection()

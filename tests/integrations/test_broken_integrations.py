@@ -11,7 +11,7 @@ import pytest
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component import integration
 from ragflow_lg.component.integration import CORE_NAMES, Found, find_integrations
-from ragflow_lg.models.prompt_texts import PROMPTS
+from ragflow_lg.models.prompt_texts import PROMPTS, STYLE
 from ragflow_lg.server.assembly.canvas_needs import LABELS
 from ragflow_lg.server.cli.command_line import _CORE  # pyright: ignore[reportPrivateUsage]
 from ragflow_lg.server.settings.settings import CoreSettings
@@ -94,7 +94,7 @@ def test_the_names_of_the_core_are_written_down() -> None:
         "section": CoreSettings.model_fields.keys() | own,
         "need": LABELS.keys(),
         "command": _CORE.commands.keys(),
-        "prompt": PROMPTS.keys(),
+        "prompt": {*PROMPTS, STYLE},
     }
 
 

@@ -24,10 +24,10 @@ from ragflow_lg.integrations.memories.memory_layout import (
     exchange_value,
     pending_exchange,
 )
-from ragflow_lg.integrations.memories.memory_prompt import PROMPT
 from ragflow_lg.integrations.memories.memory_settings import MemorySections
 from ragflow_lg.integrations.memories.memory_shelf import MemoryShelf, Namespace
 from ragflow_lg.models.engine_prompts import fill_prompt
+from ragflow_lg.models.prompt_texts import chosen_text
 from ragflow_lg.models.structured_answer import read_answer
 from ragflow_lg.services.chat import ChatRequest
 from ragflow_lg.services.memories import Exchange, MemoryResult, MemorySearch, MemoryType, Remembered
@@ -197,11 +197,9 @@ class StoredMemories:
         if not types:
             return {}
         exchange, time = pending.exchange, str(pending.value.get("valid_at") or self._clock.local_time())
-        model, prompt = (
-            self._services.models.model(shelf.settings.llm_id),
-            self._services.prompts.get("memory_extraction"),
-        )
-        answer = await model.complete(extraction_request(prompt or PROMPT.text, exchange, types, time))
+        model = self._services.models.model(shelf.settings.llm_id)
+        prompt = chosen_text(self._services.prompts, "memory_extraction")
+        answer = await model.complete(extraction_request(prompt, exchange, types, time))
         found = read_extraction(await self._services.workers.run(read_answer, answer.text), types, time)
         now = self._clock.now()
         origin = {"user": exchange.user, "agent": exchange.agent, "source": exchange.key, "created_at": now}

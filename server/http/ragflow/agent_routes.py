@@ -12,7 +12,7 @@ from pydantic import Field
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.models.prompt_texts import PROMPTS
+from ragflow_lg.models.prompt_texts import chosen_text
 from ragflow_lg.server.agents.agent_versions import build_version, load_templates
 from ragflow_lg.server.agents.drafts import check_draft, check_release
 from ragflow_lg.server.agents.file_store import file_store
@@ -147,8 +147,8 @@ async def list_templates(request: Request, caller: Authenticated) -> Any:
 @template_router.get("/agents/prompts")
 async def get_prompts(request: Request, caller: Authenticated) -> dict[str, str]:
     """Return the deployment's agent prompts, which a canvas can replace."""
-    replaced = get_app_state(request).settings.prompts
-    return {name: replaced.get(name) or PROMPTS[name].text for name in _PROMPTS}
+    chosen = get_app_state(request).settings.prompts
+    return {name: chosen_text(chosen, name) for name in _PROMPTS}
 
 
 @router.get("/agents")

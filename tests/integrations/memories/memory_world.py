@@ -38,6 +38,7 @@ class World:
         self.settings = MemorySettings("m1", **settings)
         self.embed_error = ""
         self.vector_model = "hashing"
+        self.prompts: dict[str, str] = {}
         self.tasks = BackgroundTasks()
 
     @asynccontextmanager
@@ -53,7 +54,8 @@ class World:
                 id_: MemoryShelf(replace(self.settings, id=id_), items, embed, self.vector_model, compares_words=True)
                 for id_ in ("m1", "m2")
             }
-            yield StoredMemories(shelves, self.tasks, fake_services(models=OneModel(self.model), clock=self.clock))
+            services = fake_services(models=OneModel(self.model), clock=self.clock, prompts=self.prompts)
+            yield StoredMemories(shelves, self.tasks, services)
             await self.tasks.aclose()
 
     async def remember(self, memories: StoredMemories, *exchanges: Exchange) -> None:

@@ -21,6 +21,17 @@ async def test_an_exchange_is_stored_and_extracted_once(url: str) -> None:
     assert len(world.model.requests) == 1
 
 
+async def test_the_style_of_the_prompts_asks_for_an_answer_that_is_read(url: str) -> None:
+    world = World(url, [Reply(f"```json\n{FACTS}\n```")], types=("semantic", "episodic"))
+    world.prompts = {"style": "ragflow"}
+    async with world.opened() as memories:
+        await world.remember(memories)
+        assert contents(await world.entries(memories)) == {"The user's name is Anna.", "The user flew to Oslo."}
+    ((_, request),) = world.model.requests
+    assert "even if you find others: semantic, episodic\n" in request.system
+    assert "{" + "types}" not in request.system
+
+
 async def test_storing_does_not_wait_for_the_model(url: str) -> None:
     world = World(url, [Reply(hangs=True)])
     async with world.opened() as memories:

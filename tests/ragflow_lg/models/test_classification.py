@@ -17,10 +17,12 @@ def test_an_answer_is_matched_to_a_category(answer: str, names: list[str], expec
 
 def test_categories_can_be_parsed_from_the_prompt() -> None:
     categories = [NamedCategory("Bücher ", "zum Lesen\nund mehr", ("a", "b\u2028c")), NamedCategory("rest")]
-    system = fill_prompt(PROMPTS["categorize"].text, {"categories": describe_categories(categories)})
+    system = fill_prompt(PROMPTS["categorize"].text, describe_categories(categories))
     assert all(text in system for text in ("Bücher ", "rest", "a"))
     assert parse_categories(system) == categories
     assert parse_categories("Something else\n" + system) == []
+    categories = [NamedCategory("Bücher", "zum Lesen", ("a", "b c")), NamedCategory("rest")]
+    assert parse_categories(fill_prompt(PROMPTS["categorize"].ragflow, describe_categories(categories))) == categories
 
 
 def test_a_conversation_is_one_line() -> None:

@@ -1,3 +1,5 @@
+from collections.abc import Mapping
+
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.context import RunContext, TurnContext
 from ragflow_lg.component.plan import Plan, PlanNode
@@ -8,11 +10,11 @@ from tests.fakes.run import bind
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 
 
-def context(reply: Reply) -> tuple[RunContext, ScriptedModel]:
+def context(reply: Reply, prompts: Mapping[str, str] | None = None) -> tuple[RunContext, ScriptedModel]:
     model = ScriptedModel([reply])
     node = PlanNode(NodeId("r"), look_up, bind(look_up, {}), "", 0, "")
     plan = Plan("", node.id, {node.id: node}, {})
-    return RunContext(plan, node, TurnContext(fake_services(models=OneModel(model))), {}), model
+    return RunContext(plan, node, TurnContext(fake_services(models=OneModel(model), prompts=prompts or {})), {}), model
 
 
 async def test_a_long_translation_is_cut() -> None:

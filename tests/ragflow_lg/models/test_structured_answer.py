@@ -5,6 +5,7 @@ import pytest
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue
+from ragflow_lg.models.prompt_texts import PROMPTS
 from ragflow_lg.models.structured_answer import (
     append_schema,
     build_correction,
@@ -42,6 +43,7 @@ def test_the_schema_can_be_extracted_from_the_prompt() -> None:
     system = append_schema("Be brief.", CITY)
     assert system.startswith("Be brief.\n" + head_of("structured_output"))
     assert extract_schema(system) == CITY
+    assert extract_schema(append_schema("Be brief.", CITY, PROMPTS["structured_output"].ragflow)) == CITY
     assert extract_schema("Be brief.") is None
     assert extract_schema(head_of("structured_output") + "{") is None
 

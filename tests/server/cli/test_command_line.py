@@ -103,6 +103,15 @@ def test_the_text_in_use_is_printed(settings: Path) -> None:
     assert invoke("prompts", "categorize", "--settings", settings).stdout == PROMPTS["categorize"].text + "\n"
 
 
+def test_a_style_replaces_what_ragflow_has_as_well(settings: Path) -> None:
+    settings.write_text('[prompts]\nstyle = "ragflow"\nreflection = "Think."\n')
+    lines = invoke("prompts", "--settings", settings).stdout.splitlines()
+    replaced = {line.split()[0] for line in lines if "(replaced)" in line}
+    assert replaced == {name for name, prompt in all_prompts().items() if prompt.ragflow}
+    assert invoke("prompts", "translation", "--settings", settings).stdout == PROMPTS["translation"].ragflow + "\n"
+    assert invoke("prompts", "reflection", "--settings", settings).stdout == "Think.\n"
+
+
 def test_an_unknown_prompt_is_refused(settings: Path) -> None:
     result = invoke("prompts", "categorise", "--settings", settings)
     assert result.exit_code == 2

@@ -142,7 +142,9 @@ def test_prompts_are_texts_or_files_next_to_the_settings(home: Path, monkeypatch
     file = write(home / "conf/s.toml", f"[prompts]\n{text}")
     assert load_settings(file).prompts == {"reflection": "Think.", "standalone_question": "Rewrite: {conversation}\n"}
     monkeypatch.setenv("RAGFLOW_LG_PROMPTS__REFLECTION", "Think twice.")
+    monkeypatch.setenv("RAGFLOW_LG_PROMPTS__STYLE", "ragflow")
     assert load_settings(file).prompts["reflection"] == "Think twice."
+    assert load_settings(file).prompts["style"] == "ragflow"
 
 
 @each_row(("text", "problem"), read_rows("prompt_errors"))

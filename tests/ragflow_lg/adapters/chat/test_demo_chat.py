@@ -47,7 +47,7 @@ async def test_the_category_with_most_shared_words_is_chosen(question: str, expe
         NamedCategory("tech", "bugs", ("it crashes",)),
         NamedCategory("other"),
     ]
-    system = fill_prompt(PROMPTS["categorize"].text, {"categories": describe_categories(categories)})
+    system = fill_prompt(PROMPTS["categorize"].text, describe_categories(categories))
     conversation = f'{head_of("categorize_message")}USER: "refund" | ASSISTANT: "crashes?" | USER: "{question}"'
     assert await answer_to(user_request(conversation, system)) == expected
 
