@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias, cast
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
@@ -28,11 +28,12 @@ OWN_TIME_S = 3.0
 
 MAX_URL_CHARS = 64 * 1024
 MAX_HEADER_CHARS = 64 * 1024
-RAGFLOW_1_PARAMS = frozenset(["body", "content_type"])
+JSON_TYPE, FORM_TYPE = "application/json", "application/x-www-form-urlencoded"
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _BARE_SCHEME = re.compile(r"(?:https?:?/{0,2})?", re.IGNORECASE)
 _PLAIN_NAME = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
+_QUOTE_OR_ESCAPE = re.compile(r'\\.|"', re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -111,6 +112,10 @@ class Params(OnceParams):
     proxy: Annotated[str, BeforeValidator(_or_blank), AfterValidator(_proxy_url)] = ""
     clean_html: bool | None = False
     datatype: Annotated[Literal["json", "formdata"], BeforeValidator(_lower)] = "json"
+    body: Template = Template("", ())
+    """The whole body as RAGFlow 1.0 writes it, in place of ``variables``. References in it are replaced."""
+    content_type: Annotated[str, BeforeValidator(_or_blank)] = ""
+    """The type of ``body``; JSON if it is blank."""
 
 
 class Outputs(ComponentOutputs):
@@ -122,12 +127,14 @@ class Outputs(ComponentOutputs):
 
 
 def _lint(params: Params) -> Iterable[Finding]:
-    for name in params.__pydantic_extra__ or {}:
-        if name in RAGFLOW_1_PARAMS:
-            message = f"The request is sent without {name!r}, which only RAGFlow 1.0 reads."
-            hint = "Put the fields of the body into variables, and set datatype to json or formdata."
-            yield Finding("params-unsupported", "warning", (name,), message, hint)
-    if params.datatype == "json" and params.method not in ("GET", "HEAD"):
+    has_body = bool(params.body.source)
+    if has_body and any(variable.key for variable in params.variables):
+        message = "The variables are not sent, because the request has a body, as in RAGFlow 1.0."
+        yield Finding("params-unsupported", "warning", ("variables",), message, "Remove either of them.")
+    if params.content_type and not has_body:
+        message = "content_type has no effect, because there is no body; variables are sent as datatype says."
+        yield Finding("params-unsupported", "warning", ("content_type",), message, "Write a body or set datatype.")
+    if not has_body and params.datatype == "json" and params.method not in ("GET", "HEAD"):
         yield from _lint_keys(params)
 
 
@@ -150,12 +157,11 @@ def _lint_keys(params: Params) -> Iterable[Finding]:
     effects=lambda ctx, params: "reads" if params.method in ("GET", "HEAD") else "writes",
     shows_default=True,
     lint=_lint,
-    unused=RAGFLOW_1_PARAMS,
     description="Send an HTTP request and return the response text.",
     source="agent/component/invoke.py",
 )
 async def invoke(ctx: RunContext, params: Params) -> Outputs:
-    """Send the variables as a query string (GET, HEAD), or else as a JSON body or a form."""
+    """Send the body; without one, the variables as a query string (GET, HEAD), or else as a JSON body or a form."""
     request = _request(ctx, params)
     if params.clean_html:
         require("html", "Invoke with clean_html")  # before anything is sent
@@ -177,23 +183,55 @@ def page_text(page: str) -> str:
 
 def _request(ctx: RunContext, params: Params) -> HttpRequest:
     ctx.report_inputs({})  # only the variables: URLs and headers often contain keys
-    pairs = [(v.key, _argument(ctx, v)) for v in params.variables if v.key]
+    headers = {name: _header(ctx, name, value) for name, value in params.headers.items()}
+    body: bytes | None = None
+    if params.body:
+        given = (value for name, value in headers.items() if name.lower() == "content-type")
+        kind = next(given, params.content_type.strip() or JSON_TYPE)
+        headers = {name: value for name, value in headers.items() if name.lower() != "content-type"}
+        headers["Content-Type"] = kind
+        body = _body(ctx, params.body, kind)
+    pairs = [(v.key, _argument(ctx, v)) for v in params.variables if v.key and body is None]
     ctx.charge_chars(measure(pairs, MAX_CHARS))
     in_url = params.method in ("GET", "HEAD")
-    in_form = not in_url and params.datatype == "formdata"
+    in_form = not in_url and params.datatype == "formdata" and body is None
     # A DELETE without arguments has no body: some servers reject an empty one.
-    in_body = not in_url and not in_form and (bool(pairs) or params.method != "DELETE")
+    in_body = not in_url and not in_form and body is None and (bool(pairs) or params.method != "DELETE")
     texts = {} if in_body else _texts_by_key(pairs)
     return HttpRequest(
         params.method,
         _address(ctx, params.url),
-        {name: _header(ctx, name, value) for name, value in params.headers.items()},
+        headers,
         query=texts if in_url else {},
         json=_read_body(ctx, dict(pairs)) if in_body else None,
         form=texts if in_form else None,
+        body=body,
         proxy=params.proxy,
         timeout_s=params.timeout,
     )
+
+
+def _body(ctx: RunContext, template: Template, content_type: str) -> bytes:
+    """Render the body; values are escaped for their place in it. In JSON, one outside of quotes is a JSON value."""
+    kind = content_type.partition(";")[0].strip().lower()
+    values = {reference.text: _known_value(ctx, reference) for reference in template.references}
+    parsed = _read_body(ctx, values) if kind.endswith("json") else {}
+
+    def pieces() -> Iterator[str]:
+        is_quoted = False
+        for segment in template.segments:
+            if isinstance(segment, str):
+                is_quoted ^= _QUOTE_OR_ESCAPE.findall(segment).count('"') % 2 == 1
+                yield segment
+            elif not parsed:
+                text = to_text(values[segment.text])
+                yield ctx.charge(quote_plus(text, errors="replace") if kind == FORM_TYPE else text)
+            elif is_quoted:
+                yield ctx.charge(json.dumps(to_text(values[segment.text]))[1:-1])
+            else:
+                yield ctx.charge(json.dumps(parsed[segment.text]))
+
+    return join_texts(pieces()).encode(errors="replace")
 
 
 def _address(ctx: RunContext, template: Template) -> str:
@@ -302,7 +340,7 @@ def _read_float(text: str) -> float:
 def _header(ctx: RunContext, name: str, template: Template) -> str:
     """Render a header value; plain names that are no variables stay unchanged."""
     pieces = (
-        _fill_names(ctx, segment) if isinstance(segment, str) else _reference_text(ctx, segment)
+        _fill_names(ctx, segment) if isinstance(segment, str) else to_text(_known_value(ctx, segment))
         for segment in template.segments
     )
     header = ctx.charge(join_texts(pieces))
@@ -325,10 +363,10 @@ def _global_text(ctx: RunContext, match: re.Match[str]) -> str:
     return match[0] if value is None else to_text(value)
 
 
-def _reference_text(ctx: RunContext, reference: Reference) -> str:
+def _known_value(ctx: RunContext, reference: Reference) -> JsonValue:
     if not _is_known(ctx, reference):
         raise _unknown(ctx, reference)
-    return to_text(ctx.value(reference))
+    return ctx.value(reference)
 
 
 _IN_PATH = "/:@!$&'()*+,;=%"

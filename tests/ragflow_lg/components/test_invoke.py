@@ -130,6 +130,43 @@ def test_a_key_that_a_body_would_lose_is_reported() -> None:
         assert [finding.path for finding in invoke.lint(params)] == found
 
 
+@each_row(
+    ("params", "sent"),
+    [
+        ({"body": '{"a": [1]}'}, '{"a": [1]}'),
+        ({"body": '{"q": "say {sys.query}", "n": {up@n}, "m": {env.map}}'},
+         '{"q": "say tea", "n": 7, "m": {"a": "", "b": [1]}}'),
+        ({"body": '{"q": "{up@evil}", "r": {up@evil}, "\\"": {up@null}}'},
+         '{"q": "\\", \\"a\\": \\"\\n", "r": "\\", \\"a\\": \\"\\n", "\\"": null}'),
+        ({"body": "{up@json}", "content_type": "application/json; charset=utf-8"}, '{"k": [1.0]}'),
+        ({"body": "a=1&b={up@evil}", "content_type": "application/x-www-form-urlencoded"},
+         "a=1&b=%22%2C+%22a%22%3A+%22%0A"),
+        ({"body": "Ä {up@json}", "content_type": "text/plain"}, 'Ä {"k": [1.0]}'),
+        ({"body": "{up@n}", "headers": {"content-type": "text/csv"}, "content_type": "text/plain"}, "7"),
+        ({"body": "x", "method": "get", "variables": [variable(value="1")], "content_type": "text/plain"}, "x"),
+    ],
+)  # fmt: skip
+async def test_a_body_is_sent_with_its_type_and_escaped_values(params: dict[str, Any], sent: str) -> None:
+    up = {"n": 7, "evil": '", "a": "\n', "null": None, "json": '{"k": [1.0]}'}
+    request = await send({"method": "post", **params}, outputs={"up": up})
+    kind = params.get("headers", {}).get("content-type") or params.get("content_type") or "application/json"
+    assert (request.body or b"").decode() == sent
+    assert (request.headers, request.query, request.json, request.form) == ({"Content-Type": kind}, {}, None, None)
+
+
+@each_row(
+    ("params", "found"),
+    [
+        ({"body": "x", "variables": [variable()]}, [("variables",)]),
+        ({"body": "x", "variables": [variable("")], "content_type": "text/plain"}, []),
+        ({"content_type": "text/plain"}, [("content_type",)]),
+        ({"body": None, "content_type": None}, []),
+    ],
+)
+def test_what_is_not_sent_with_a_body_or_without_one_is_reported(params: dict[str, Any], found: Any) -> None:
+    assert [finding.path for finding in invoke.lint(bind(invoke, {"url": URL, "method": "POST", **params}))] == found
+
+
 async def test_requests_without_arguments() -> None:
     assert (await send({"method": "post", "variables": None})).json == {}
     assert (await send({"method": "delete", "datatype": None})).json is None
@@ -182,7 +219,8 @@ async def test_an_address_that_is_too_long_is_an_error() -> None:
 @each_row("ref", ["env.missing", "sys.missing.x", "ghost@x"])
 async def test_unknown_references_send_nothing(ref: str) -> None:
     rows = [variable(ref=ref), variable("b", value="{env.key}")]
-    for params in ({"url": "{env.key}.test", "variables": rows}, {"headers": {"X-A": f"a {{{ref}}}"}}):
+    body = {"method": "post", "body": f'{{"a": {{{ref}}}}}'}
+    for params in ({"url": "{env.key}.test", "variables": rows}, {"headers": {"X-A": f"a {{{ref}}}"}}, body):
         result, http = await run(params)
         assert (result.error, http.requests) == (f"Can't find variable: {ref!r}", [])
         assert "k-1" not in str(result.inputs)
