@@ -61,8 +61,8 @@ REPLACED: dict[str, str] = {
 }
 """Components that only some versions or forks of RAGFlow have, each with its replacement."""
 
-GO_TOOLS = frozenset(["bm25search", "datasetnavigationbytree", "hybridsearch", "vectorsearch", "wikiquery"])
-"""Tools of RAGFlow 1.0's engine, in lower case without underscores."""
+NOT_OFFERED = frozenset(["datasetnavigationbytree", "wikiquery"])
+"""Tools of RAGFlow 1.0's engine that are not offered here, in lower case without underscores."""
 
 RENAMED: dict[str, str] = {
     "Splitter": "TokenChunker",
@@ -89,6 +89,20 @@ SEARCH_ENGINES: dict[str, str] = {
     "wikipedia": "Wikipedia",
 }
 """The tools by the ``engine`` of WebSearch, which some older documents use for all of them."""
+
+RAGFLOW_1_TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "bm25search": ("Retrieval", {"function_name": "bm25_search", "keywords_similarity_weight": 1.0, "top_n": 12}),
+    "executesql": ("ExeSQL", {}),
+    "googlescholarsearch": ("GoogleScholar", {}),
+    "hybridsearch": ("Retrieval", {"function_name": "hybrid_search", "keywords_similarity_weight": 0.5, "top_n": 12}),
+    "keenable": ("KeenableSearch", {}),
+    "querit": ("QueritSearch", {}),
+    "tavily": ("TavilySearch", {}),
+    "vectorsearch": ("Retrieval", {"function_name": "vector_search", "keywords_similarity_weight": 0.0, "top_n": 12}),
+    "webcrawler": ("Crawler", {}),
+    "wikipediasearch": ("Wikipedia", {}),
+}
+"""The tools and their params by the names in RAGFlow 1.0's engine, in lower case without underscores."""
 
 
 def current_name(name: str, params: Mapping[str, Any]) -> str:

@@ -30,14 +30,17 @@ from ragflow_lg.dsl_compiler.placeholder import (
     placeholder_spec,
 )
 
-_EDITOR_KEYS = (
-    "_deprecated_params _feeded_deprecated_params _is_raw_conf _user_feeded_params auto_play custom_header "
-    "debug_inputs description downstream enablePrologue enable_tips exception_comment form frequencyPenaltyEnabled "
-    "function_name inputs items llm_filter maxTokensEnabled message_history_window_size next operator parameter "
-    "presencePenaltyEnabled showStructuredOutput temperatureEnabled tenant_llm_id tips topPEnabled user_id variable"
-)
-EDITOR_KEYS = frozenset(_EDITOR_KEYS.split())
-"""Keys that editors write for their own use, or write into every component."""
+_INTERNAL = ("_deprecated_params", "_feeded_deprecated_params", "_is_raw_conf", "_user_feeded_params")
+_COMMON_KEYS = frozenset([*_INTERNAL, "debug_inputs", "downstream", "message_history_window_size"])
+"""What RAGFlow stores with every component and never reads again."""
+
+_TOOL_KEYS = frozenset(["function_name", "meta"])
+"""What it stores with every tool."""
+
+
+def keys_without_effect(spec: AnySpec) -> frozenset[str]:
+    """Return the keys that RAGFlow and its editor write into a component although they have no effect."""
+    return _COMMON_KEYS | spec.unused | (_TOOL_KEYS if spec.tool else frozenset[str]())
 
 
 def bind_components(draft: Draft, reporter: Reporter) -> Draft:
@@ -155,12 +158,13 @@ def _report(component: RawComponent, problem: ErrorDetails, reporter: Reporter) 
 
 
 def _lint(component: RawComponent, spec: AnySpec, params: ComponentParams, reporter: Reporter) -> None:
+    unused = keys_without_effect(spec)
     for key in params.__pydantic_extra__ or {}:
-        if key not in EDITOR_KEYS and key not in spec.unused and not _accepts_anything(spec):
+        if key not in unused and not _accepts_anything(spec):
             message = f"{spec.name} has no parameter {key!r}; the value has no effect."
             hint = reporter.nearest(spec.name, spec.params.model_fields).hint(key, "")
             fix = Fix(f"Remove {key!r}", "remove")
-            reporter.report("params-unknown", "info", component.param_place(key), message, hint, fix=fix)
+            reporter.report("params-unknown", "warning", component.param_place(key), message, hint, fix=fix)
     for problem in spec.lint(params):
         place = component.param_place(*problem.path)
         reporter.report(problem.code, problem.severity, place, problem.message, problem.hint)

@@ -14,8 +14,9 @@ from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 from ragflow_lg.dsl_compiler.passes.bind_components import add_broken, bind_node
 from ragflow_lg.dsl_compiler.placeholder import (
-    GO_TOOLS,
     LEGACY,
+    NOT_OFFERED,
+    RAGFLOW_1_TOOLS,
     REPLACED,
     SEARCH_ENGINES,
     current_name,
@@ -58,13 +59,15 @@ def _tools(
 def _tool(
     draft: Draft, owner: RawComponent, entry: ToolEntry, scope: ReferenceScope, reporter: Reporter, depth: int
 ) -> PlanNode | None:
-    spec = draft.catalog.get(current_name(entry.component, entry.params))
+    key = _key(entry.component)
+    name, preset = RAGFLOW_1_TOOLS.get(key, (key, {}))
+    spec = draft.catalog.get(current_name(entry.component, entry.params)) or draft.catalog.get(name)
     pointer = extend_pointer(owner.params_pointer, list(entry.path))
     if spec is None or spec.tool is None:
         _report_missing(draft, owner, entry, pointer, reporter)
         return None
     id_ = f"{owner.id}-->{entry.name.replace(' ', '_')}"
-    params: Any = rename_old_keys(entry.params, spec)
+    params: Any = rename_old_keys({**preset, **entry.params}, spec)
     params = spec.rewrite(params) if spec.rewrite else params
     component = replace(
         owner,
@@ -80,6 +83,11 @@ def _tool(
     tools = _tools(draft, component, node, scope, reporter, depth + 1)
     inside = tuple(reference for tool in tools for reference in tool.references)
     return replace(node, tools=tools, references=(*node.references, *inside))
+
+
+def _key(name: str) -> str:
+    """Return a name as RAGFlow 1.0's engine compares it with ours."""
+    return name.lower().replace("_", "")
 
 
 def _check_permits(draft: Draft, agent: PlanNode, tool: PlanNode, owner: RawComponent, reporter: Reporter) -> None:
@@ -104,7 +112,7 @@ def _report_missing(draft: Draft, owner: RawComponent, entry: ToolEntry, pointer
     replacements = {name.lower(): other for name, other in {**REPLACED, **LEGACY}.items()}
     if replacement := replacements.get(entry.component.lower()):
         hint = f"Only other versions of RAGFlow have it. Replacement: {replacement}."
-    if entry.component.lower().replace("_", "") in GO_TOOLS:
+    if _key(entry.component) in NOT_OFFERED:
         hint = "It is a tool of RAGFlow 1.0's engine, which is not offered here. Replacement: Retrieval."
     if entry.component == "WebSearch":
         hint = f"Set engine to one of: {', '.join(SEARCH_ENGINES)}."

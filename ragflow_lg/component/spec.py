@@ -352,7 +352,7 @@ class ComponentSpec(Generic[C, P], Struct, frozen=True, eq=False):
     """The RAGFlow file on whose behaviour the component is based."""
     aliases: tuple[str, ...] = ()
     unused: frozenset[str] = frozenset()
-    """Parameters that RAGFlow's editor stores but RAGFlow does not use."""
+    """Parameters that RAGFlow or its editor stores with this component, although they have no effect."""
     timeout_s: float | Callable[[P], float | None] | None = 600.0
     """The time limit for a node in seconds; None for no limit."""
     shows_default: bool = False

@@ -27,6 +27,7 @@ from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ToolEntry, ToolResult, ToolRules
 from ragflow_lg.models.answer_checks import cut_notice, empty_answer_error, refuse_cut_sql
 from ragflow_lg.models.chat_params import (
+    CHAT_UNUSED,
     GO_NAMES,
     PromptedParams,
     WholeNumber,
@@ -110,7 +111,9 @@ class Params(PromptedParams):
     """Parameters of Agent."""
 
     tools: list[Any] = Field(default_factory=list[Any])
-    """Components that the model may call: ``{component_name, name, params}`` each."""
+    """Components that the model may call: ``{component_name, name, params}`` each, or its name."""
+    tool_params: dict[str, Any] | None = None
+    """The params of tools that are only named, by name, as RAGFlow 1.0 reads them."""
     mcp: list[Any] = Field(default_factory=list[Any])
     """MCP server tools: ``{mcp_id, tools: {name: {description, inputSchema}}}`` each; the id is set in the settings."""
     custom_header: dict[str, Any] | None = None
@@ -181,6 +184,8 @@ def _lint(params: Params) -> Iterable[Finding]:
 def _tools(params: Params) -> Sequence[ToolEntry]:
     entries: list[ToolEntry] = []
     for index, tool in enumerate(params.tools):
+        if isinstance(tool, str) and tool.strip():
+            tool = {"component_name": tool.strip(), "params": (params.tool_params or {}).get(tool.strip())}
         if isinstance(tool, Mapping):
             entry = cast("Mapping[str, Any]", tool)
             name = str(entry.get("component_name") or "")
@@ -333,6 +338,7 @@ async def _outputs(run: AgentLoop, params: Params, text: str) -> Outputs:
     lint=_lint,
     differences=schema_differences,
     rewrite=lambda params: rename_params(params, GO_NAMES),
+    unused=CHAT_UNUSED | {"exception_comment"},
     tools=_tools,
     server_tools=lambda params: mcp_server_tools(params.mcp),
     requires=lambda params: params.requirements,

@@ -71,6 +71,7 @@ def _lint(params: Params) -> Iterator[Finding]:
     output_names=_names,
     output_schemas=lambda params: schemas_of_fields(form_fields(params.inputs)),
     lint=_lint,
+    unused=frozenset(["enablePrologue", "enable_tips", "tips"]),
     timeout_s=None,
     effects="none",
     description="Start of every turn. Its form fields become outputs.",

@@ -10,13 +10,14 @@ from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.thinking import split_thoughts
 from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.base.values import to_text
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, OneOrMany, PromptText, Route
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
-from ragflow_lg.models.chat_params import ChatParams, WholeNumber
+from ragflow_lg.models.chat_params import CHAT_UNUSED, GO_NAMES, ChatParams, WholeNumber, rename_params
 from ragflow_lg.models.classification import NamedCategory, describe_categories, format_conversation, match_category
 from ragflow_lg.models.engine_prompts import engine_prompt
 from ragflow_lg.models.model_call import ask_for_answer, strip_checked_thinking
@@ -60,7 +61,9 @@ class Params(ChatParams):
     """Parameters of Categorize."""
 
     category_description: dict[Annotated[str, AfterValidator(_check_name)], Category] = Field(min_length=1)
-    """Categories by name. The last one is chosen if the model names none."""
+    """Categories by name. The last one is chosen if the model names none, unless ``default_category`` names another."""
+    default_category: str | None = None
+    """The category to choose if the model names none, as RAGFlow 1.0 writes it."""
     query: Reference = cast("Reference", _QUERY)
     """The text to classify."""
     message_history_window_size: WholeNumber = 1
@@ -70,7 +73,8 @@ class Params(ChatParams):
 class Outputs(ComponentOutputs):
     """The chosen category; ``_next`` contains the ids of its successors.
 
-    If the model names no category, the last one is chosen, and ``unmatched_answer`` contains what the model wrote.
+    If the model names no category, the default or the last one is chosen, and ``unmatched_answer`` contains what the
+    model wrote.
     """
 
     category_name: str | None = None
@@ -82,7 +86,8 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
     ``items`` is the editor's ``[{name, description, examples, to}]``, or the simplified ``[{key, content, examples}]``
     with a ``downstream`` map from keys to targets; ``content`` is then the text to classify.
     """
-    config = {key: value for key, value in params.items() if key != "query" or value}
+    renamed = rename_params(params, {"model_id": GO_NAMES["model_id"]})
+    config = {key: value for key, value in renamed.items() if key != "query" or value}
     items = config.get("items")
     if config.get("category_description") or not isinstance(items, list):
         return config
@@ -108,6 +113,12 @@ def _routes(params: Params) -> Iterable[Route]:
         yield Route(name, tuple(category.to), ("category_description", name, "to"))
 
 
+def _lint(params: Params) -> Iterable[Finding]:
+    if params.default_category and params.default_category not in params.category_description:
+        message = f"There is no category {params.default_category[:80]!r}; the last one is the default."
+        yield Finding("params-unsupported", "warning", ("default_category",), message, "Write the name of a category.")
+
+
 def _describe(params: Params) -> dict[str, str]:
     categories = params.category_description.items()
     return describe_categories([NamedCategory(name, c.description or "", tuple(c.examples)) for name, c in categories])
@@ -121,6 +132,8 @@ def _describe(params: Params) -> dict[str, str]:
     routes=_routes,
     model_calls=lambda params: 1,
     rewrite=_rewrite,
+    unused=CHAT_UNUSED | {"cite", "items", "prompts", "sys_prompt", "visual_files_var"},
+    lint=_lint,
     retries=True,
     requires=lambda params: params.requirements,
     prompt_texts=lambda params: [PromptText(_describe(params)["categories"], ("category_description",))],
@@ -154,7 +167,7 @@ async def categorize(ctx: RunContext, params: Params) -> Outputs:
         ctx.notice(f"The model's answer was cut off at its limit of tokens, so the category may be wrong: {shown}")
     if name is not None:
         return Outputs(category_name=name, **{"_next": list(categories[name].to)})
-    name = list(categories)[-1]
+    name = params.default_category if params.default_category in categories else list(categories)[-1]
     unmatched = text.strip()[:MAX_UNMATCHED_CHARS]
     ctx.notice(f"The model named no category, so {name!r} was taken. Its answer: {unmatched}")
     return Outputs(category_name=name, **{"_next": list(categories[name].to), "unmatched_answer": unmatched})

@@ -91,6 +91,7 @@ def _lint(params: Params) -> Iterable[Finding]:
     params=Params,
     outputs=Outputs,
     rewrite=_rewrite,
+    unused=frozenset(["variable"]),
     lint=_lint,
     output_names=_declarations,
     timeout_s=None,

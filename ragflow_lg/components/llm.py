@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ragflow_lg.base.thinking import AnswerPart
+from ragflow_lg.base.values import to_text
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs
 from ragflow_lg.models.answer_checks import cut_notice, refuse_cut_sql
 from ragflow_lg.models.chat_params import (
+    CHAT_UNUSED,
     GO_NAMES,
     PromptedParams,
     answer_calls,
@@ -30,11 +34,21 @@ from ragflow_lg.models.model_call import (
     read_structured,
     strip_checked_thinking,
 )
+from ragflow_lg.models.structured_answer import find_schema, schema_of_keys
 from ragflow_lg.services.chat import ChatRequest
 
 
 class Params(PromptedParams):
     """Parameters of LLM."""
+
+    output_structure: dict[str, Any] | None = None
+    """The keys of an answer in JSON with their types, as RAGFlow 1.0 reads them. A schema in ``outputs`` has
+    precedence. The answer is then in ``content`` as well."""
+
+    @property
+    def json_schema(self) -> dict[str, Any] | None:
+        """The schema of the answer, if it is structured."""
+        return super().json_schema or schema_of_keys(self.output_structure)
 
 
 class Outputs(ComponentOutputs):
@@ -60,6 +74,7 @@ def _streams(params: Params) -> bool:
     lint=lint_schema,
     differences=schema_differences,
     rewrite=lambda params: rename_params(params, GO_NAMES),
+    unused=CHAT_UNUSED,
     requires=lambda params: params.requirements,
     prompt_texts=prompt_texts,
     effects="pays",
@@ -89,6 +104,8 @@ async def llm(ctx: RunContext, params: Params) -> Outputs:
     if params.requires_evidence:
         text = await require_citations(ctx, model, request, text, ask_again)
     if schema is not None:
-        return Outputs.model_validate({"structured": await read_structured(ctx, model, text, schema)})
+        value = await read_structured(ctx, model, text, schema)
+        content = None if find_schema(params.outputs) else to_text(value)
+        return Outputs.model_validate({"content": content, "structured": value})
     text = keep_known_citations(ctx, params, strip_checked_thinking(text))
     return Outputs(content=text + cut_notice(ctx, params, text))

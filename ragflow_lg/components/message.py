@@ -28,6 +28,7 @@ from ragflow_lg.component.spec import (
 from ragflow_lg.dsl.downloads import drop_duplicates, show_value
 from ragflow_lg.dsl.templates.render import find_syntax_error, has_jinja, render
 from ragflow_lg.dsl.variable_references import Reference, Template
+from ragflow_lg.models.chat_params import rename_params
 from ragflow_lg.services.memories import MAX_TEXT_CHARS as MAX_REMEMBERED_CHARS
 from ragflow_lg.services.memories import Exchange, Memories
 from ragflow_lg.services.reports import ReportFormat, ReportRequest
@@ -96,10 +97,8 @@ def _lint(params: Params) -> Iterable[Finding]:
 
 
 def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Read ``messages``, the former name of ``content``."""
-    if not params.get("messages") or params.get("content"):
-        return params
-    return {**{key: value for key, value in params.items() if key != "messages"}, "content": params["messages"]}
+    """Read ``messages``, the former name of ``content``, and ``text``, which RAGFlow 1.0 accepts."""
+    return rename_params(params, {"messages": "content", "text": "content"})
 
 
 @component(

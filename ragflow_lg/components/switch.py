@@ -131,6 +131,7 @@ def _lint(params: Params) -> Iterable[Finding]:
     expects=_expects,
     lint=_lint,
     rewrite=_rewrite,
+    unused=frozenset(["operators"]),
     timeout_s=3.0,
     effects="none",
     description="Continue with the first case whose conditions are met, otherwise with Else.",

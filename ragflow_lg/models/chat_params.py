@@ -83,6 +83,9 @@ GO_NAMES = {
 }
 """The parameter names in RAGFlow's Go port."""
 
+CHAT_UNUSED = frozenset(["llm_filter", "output_structure", "parameter", "showStructuredOutput", "tenant_llm_id"])
+"""What RAGFlow's editor stores with a chat model for its own use."""
+
 
 def _lower(value: Any) -> Any:
     return value.lower() if isinstance(value, str) else value

@@ -26,6 +26,7 @@ _MAX_APPLIED_DEPTH = 60
 _MAX_REPAIRED_CHARS = 50_000
 _UNCHECKED = ("pattern", "patternProperties", "unevaluatedItems", "unevaluatedProperties")
 """Keywords that run the schema's regular expressions or need special reference resolution."""
+_TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _MAX_SHOWN_CHARS = 300
 _MAX_SMALL_CHARS = 1_000
 """Length of the answers that are repaired in the event loop, which takes up to ten milliseconds."""
@@ -40,6 +41,14 @@ def find_schema(outputs: Any) -> dict[str, Any] | None:
     declared = as_map(as_map(outputs).get("structured"))
     candidates = (declared, *(as_map(declared.get(name)) for name in ("schema", "structured", "value")))
     return next((dict(schema) for schema in candidates if as_map(schema.get("properties"))), None)
+
+
+def schema_of_keys(keys: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the schema of an object with these keys, each with the type that it names, if any; None without keys."""
+    if not keys:
+        return None
+    properties = {key: {"type": kind} if kind in _TYPES else {} for key, kind in keys.items()}
+    return {"type": "object", "properties": properties, "required": list(keys)}
 
 
 def append_schema(system: str, schema: Mapping[str, Any], prompt: str = _DEFAULT) -> str:

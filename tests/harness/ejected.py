@@ -14,7 +14,7 @@ from ragflow_lg.base.errors import CompileError
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.dsl_compiler import check_canvas, inspect_canvas
-from ragflow_lg.dsl_compiler.passes.bind_components import EDITOR_KEYS
+from ragflow_lg.dsl_compiler.passes.bind_components import keys_without_effect
 from ragflow_lg.ejected import Canvas
 from ragflow_lg.integrations.eject.ejection import write_files
 from ragflow_lg.integrations.eject.package import EjectedPackage, eject_canvas
@@ -39,10 +39,9 @@ def describe(plan: Plan) -> dict[str, Any]:
     """Return what a plan does, without the params that no component reads."""
     described: dict[str, Any] = plan.as_json()
     for id_, node in described["nodes"].items():
-        known, unused = plan.nodes[id_].spec.params.model_fields, plan.nodes[id_].spec.unused
-        node["params"] = {
-            key: value for key, value in node["params"].items() if key in known or key not in {*EDITOR_KEYS, *unused}
-        }
+        spec = plan.nodes[id_].spec
+        unread = keys_without_effect(spec) - spec.params.model_fields.keys()
+        node["params"] = {key: value for key, value in node["params"].items() if key not in unread}
     titles = [(plan.title, *(node.title for node in plan.nodes.values()))]
     return {**described, "titles": titles, "form": plan.form, "messages": dict(plan.messages)}
 

@@ -20,7 +20,7 @@ from ragflow_lg.component.spec import ComponentOutputs, TemplateOrValue
 from ragflow_lg.dsl.variable_references import Reference, Template, parse_template
 from ragflow_lg.integrations.browser.browser_tools import BrowserSession, BrowserToolbox
 from ragflow_lg.integrations.browser.browsers import BrowserFile, Browsers
-from ragflow_lg.models.chat_params import ChatParams, rename_params
+from ragflow_lg.models.chat_params import CHAT_UNUSED, ChatParams, rename_params
 from ragflow_lg.models.engine_prompts import describe_today, engine_prompt
 from ragflow_lg.services.chat import ChatRequest
 from ragflow_lg.services.http import HttpRequest
@@ -105,6 +105,7 @@ class Outputs(ComponentOutputs):
     outputs=Outputs,
     timeout_s=lambda params: params.timeout or TIMEOUT_S,
     rewrite=lambda params: rename_params(params, _GO_NAMES),
+    unused=CHAT_UNUSED | {"cite", "sys_prompt", "visual_files_var"},
     requires=lambda params: params.requirements,
     effects="pays",
     description="Let a chat model operate web pages in a browser.",

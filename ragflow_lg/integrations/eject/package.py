@@ -18,7 +18,7 @@ from ragflow_lg.component.plan import Plan, PlanNode
 from ragflow_lg.dsl.variable_references import ReferenceScope
 from ragflow_lg.dsl_compiler.compiler import CheckedCanvas
 from ragflow_lg.dsl_compiler.draft import RawComponent
-from ragflow_lg.dsl_compiler.passes.bind_components import EDITOR_KEYS
+from ragflow_lg.dsl_compiler.passes.bind_components import keys_without_effect
 from ragflow_lg.dsl_compiler.passes.bind_globals import SYSTEM_DEFAULTS
 from ragflow_lg.integrations.eject.environment import Environment
 from ragflow_lg.integrations.eject.python_literals import comment, literal, quoted
@@ -121,7 +121,7 @@ def _needed_params(node: PlanNode, component: RawComponent, ids: Iterable[NodeId
             return None
 
     known = {*model.model_fields, *(field.alias for field in model.model_fields.values())}
-    unread = {*EDITOR_KEYS, *node.spec.unused} - known
+    unread = keys_without_effect(node.spec) - known
     kept = {key: value for key, value in component.params.items() if key not in unread and value is not None}
     whole = read(kept)
     for key in list(kept):

@@ -47,6 +47,7 @@ class Params(ComponentParams):
 
 @tool(
     "QWeather",
+    unused=frozenset(["error_code"]),
     function="qweather",
     params=Params,
     arguments=query_argument("Name of a place, such as Beijing or 北京."),

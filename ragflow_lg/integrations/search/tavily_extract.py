@@ -47,6 +47,7 @@ class Outputs(ComponentOutputs):
 
 @tool(
     "TavilyExtract",
+    unused=frozenset(["include_images"]),
     function="tavily_extract",
     params=Params,
     arguments=Arguments,

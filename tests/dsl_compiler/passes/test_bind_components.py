@@ -13,6 +13,7 @@ from tests.harness.rows import each_row
 EDITOR_FIELDS: dict[str, list[str]] = json.loads((ROOT / "tests/fixtures/editor_fields.json").read_text())
 """The names of the fields in the forms of RAGFlow's editor, by component."""
 UNSUPPORTED, UNKNOWN = "params-unsupported", "params-unknown"
+MISPLACED = ("auto_play", "items", "llm_filter", "meta", "operator", "parameter", "tips", "user_id", "variable")
 REQUEST = {"url": "https://a.example", "method": "post", "body": '{"a": 1}', "content_type": "application/json"}
 
 
@@ -43,7 +44,11 @@ def listing(**params: Any) -> dict[str, Any]:
         (listing(operations=5), "params-invalid", [r"It is 5\. "]),
         (listing(operations="explode", max_retries=-1), "params-invalid", ["/params/max_retries:", "/operations:"]),
         (switch(["begin"], ["begin"], operator="is_so"), "params-invalid", ["^[^~]*'is_so'(?!.*'is_so')"]),
-        (node("Message", {"content": ["x"], "contnt": 1, "llm_filter": "x"}), UNKNOWN, [r"/contnt: .*mean content\?$"]),
+        (node("Message", {"content": ["x"], "contnt": 1}), UNKNOWN, [r"^warning .*/contnt: .*mean content\?$"]),
+        (node("Message", {"content": ["x"], "strem": False}), UNKNOWN, [r"^warning .*/strem: .*mean stream\?$"]),
+        (node("StringTransform", {"script": "x", **dict.fromkeys(MISPLACED, "x")}), UNKNOWN,
+         [f"^warning .*/{key}:" for key in MISPLACED]),
+        (node("StringTransform", dict.fromkeys(["debug_inputs", "message_history_window_size"], 1)), UNKNOWN, []),
         (node("Message", {"content": ["x"], "zzzz": 1}), UNKNOWN, [r"Correct the name, or remove it\.$"]),
         (agent("TavilySearch", include_images=False, include_imges=False), UNKNOWN, ["/tools/0/params/include_imges:"]),
         (node("Retrieval", {"retrieval_from": "memory", "query": "x"}), UNSUPPORTED, [""]),
@@ -53,8 +58,7 @@ def listing(**params: Any) -> dict[str, Any]:
         ),
         (agent("Retrieval", dataset_ids=["begin@set"]), UNSUPPORTED, []),
         (node("Wikipedia"), UNSUPPORTED, []),
-        (node("Invoke", REQUEST), UNSUPPORTED, ["^warning a .*/body: The request is sent without 'body', which only "
-                                                "RAGFlow 1.0 reads", "/content_type:"]),
+        (node("Invoke", REQUEST), UNSUPPORTED, []),
         (node("Invoke", REQUEST), UNKNOWN, []),
     ],
 )  # fmt: skip

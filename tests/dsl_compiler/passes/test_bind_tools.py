@@ -1,10 +1,11 @@
 from functools import reduce
 from typing import Any
 
+from ragflow_lg.base.ids import NodeId
 from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.services.tool_policies import ToolPermits
 from tests.fakes.agents import TAVILY, WIKI
-from tests.fakes.canvas import CATALOG, assert_findings, canvas, node, text
+from tests.fakes.canvas import CATALOG, assert_findings, canvas, node, plan_of, text
 from tests.fakes.policies import Canvases
 from tests.fakes.regions import assign, iteration, out
 from tests.harness.rows import each_row
@@ -57,12 +58,39 @@ NEXT = r"It is a tool of RAGFlow 1\.0's engine, which is not offered here\. Repl
         (named("Bing"), "tool-unknown", ["TavilySearch or another search tool"]),
         (named("Wikipedai"), "tool-unknown", [r"Did you mean Wikipedia\?"]),
         (named("zzz"), "tool-unknown", ["Remove it"]),
-        *((named(name), "tool-unknown", [NEXT]) for name in ("HybridSearch", "hybrid_search", "vector_search")),
-        *((named(name), "tool-unknown", [NEXT]) for name in ("BM25Search", "WikiQuery", "dataset_navigation_by_tree")),
+        *((named(name), "tool-unknown", [NEXT]) for name in ("WikiQuery", "wiki_query", "dataset_navigation_by_tree")),
+        (named("hybrid_search"), "params-unsupported", [r"/tools/0/params/dataset_ids: No dataset is set"]),
     ],
 )
 def test_what_is_wrong_with_a_tool_is_reported_at_its_agent(tool: Any, code: str, expected: list[str]) -> None:
     assert_findings(canvas({"a": node("Agent", {"llm_id": "m@T", "tools": [tool]})}), code, *expected)
+
+
+@each_row(
+    ("name", "component", "weight"),
+    [
+        ("hybrid_search", "Retrieval", 0.5),
+        ("vector_search", "Retrieval", 0.0),
+        ("BM25Search", "Retrieval", 1.0),
+        *((name, "TavilySearch", None) for name in ("tavily", "tavily_search", "TavilySearch")),
+        *((name, "Wikipedia", None) for name in ("wikipedia", "wikipedia_search")),
+        *((name, "GoogleScholar", None) for name in ("google_scholar", "google_scholar_search")),
+        *(("execute_sql", "ExeSQL", None), ("code_exec", "CodeExec", None), ("web_crawler", "Crawler", None)),
+    ],
+)
+def test_tools_have_the_names_of_ragflow_1(name: str, component: str, weight: float | None) -> None:
+    agent = node("Agent", {"llm_id": "m@T", "tools": [name, {**named(name), "params": {"top_n": 3}}]})
+    first, second = plan_of(canvas({"a": agent})).nodes[NodeId("a")].tools
+    assert (first.spec.name, second.spec.name) == (component, component)
+    if weight is not None:
+        assert (first.params.keywords_similarity_weight, first.params.top_n, second.params.top_n) == (weight, 12, 3)
+        assert first.params.function_name == name.lower().replace("bm25s", "bm25_s")
+
+
+def test_the_params_of_a_tool_that_is_only_named_are_in_tool_params() -> None:
+    params = {"tools": ["retrieval"], "tool_params": {"retrieval": {"dataset_ids": ["d1"]}}, "llm_id": "m@T"}
+    (tool,) = plan_of(canvas({"a": node("Agent", params)})).nodes[NodeId("a")].tools
+    assert (tool.spec.name, tool.params.dataset_ids) == ("Retrieval", ["d1"])
 
 
 @each_row(

@@ -46,6 +46,14 @@ async def test_an_answer_without_a_category_takes_the_last_one_and_is_reported(
     assert "Biotechnology, I guess." in caplog.text
 
 
+@each_row(("default", "taken"), [("tech", "tech"), ("none", "other"), ("", "other"), (None, "other")])
+async def test_the_default_category_is_taken_instead_of_the_last_one(default: str | None, taken: str) -> None:
+    params = {"category_description": CATEGORIES, "default_category": default}
+    assert (await ask(ScriptedModel([Reply("Biotechnology")]), params)).outputs["category_name"] == taken
+    findings = [finding.path for finding in categorize.lint(bind(categorize, params))]
+    assert findings == ([("default_category",)] if default == "none" else [])
+
+
 async def test_an_empty_answer_is_requested_again_and_then_an_error() -> None:
     model = ScriptedModel([Reply(""), Reply("tech")])
     assert (await ask(model)).outputs == {"category_name": "tech", "_next": ["fix", "log"]}

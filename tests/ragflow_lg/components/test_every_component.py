@@ -101,7 +101,7 @@ def test_an_unknown_key_is_preserved_and_reported(spec: AnySpec) -> None:
     assert spec.params.model_validate(params, context=SCOPE).__pydantic_extra__ == params
     _, diagnostics = check_canvas(canvas({"X:0": node(spec.name, params)}), CATALOG)
     findings = [(d.severity, d.pointer) for d in diagnostics if d.code == "params-unknown"]
-    assert ("info", "/components/X:0/obj/params/surely_unknown") in findings
+    assert ("warning", "/components/X:0/obj/params/surely_unknown") in findings
 
 
 @every_component

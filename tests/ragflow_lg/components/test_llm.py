@@ -158,6 +158,23 @@ async def test_a_structured_answer_is_the_output_structured() -> None:
     assert model.requests[0][1].system == append_schema("S", SCHEMA)
 
 
+@each_row(
+    ("keys", "properties"),
+    [
+        ({"a": "string", "b": "number"}, {"a": {"type": "string"}, "b": {"type": "number"}}),
+        ({"a": "", "b": 0}, {"a": {}, "b": {}}),
+    ],
+)
+async def test_the_keys_of_an_answer_are_its_schema_unless_the_outputs_declare_one(keys: Any, properties: Any) -> None:
+    model = ScriptedModel([Reply('{"a": "one", "b": 2}'), Reply('{"a": "one"}')])
+    result = await ask(model, {"sys_prompt": "S", "output_structure": keys}, streams_to=("out",))
+    assert (result.outputs["structured"], result.outputs["content"]) == ({"a": "one", "b": 2}, '{"a": "one", "b": 2}')
+    schema = {"type": "object", "properties": properties, "required": ["a", "b"]}
+    assert model.requests[0][1].system == append_schema("S", schema)
+    result = await ask(model, {"output_structure": keys, **STRUCTURED})
+    assert (result.outputs["structured"], result.outputs.get("content")) == ({"a": "one"}, None)
+
+
 async def test_an_invalid_structured_answer_is_requested_again_with_its_problems() -> None:
     model = ScriptedModel([Reply("sorry, no"), Reply(error="busy"), Reply('{"a": "late"}')])
     result = await ask(model, {"max_retries": 2, "delay_after_error": 0, **STRUCTURED})

@@ -53,10 +53,11 @@ async def test_a_file_is_listed_once(content: str) -> None:
     assert result.outputs["downloads"] == [INFO, other]
 
 
-def test_the_former_name_of_the_content_is_accepted() -> None:
-    plan = plan_of(canvas({"m": node("Message", {"messages": ["x"]})}))
-    params: Any = plan.nodes[NodeId("m")].params
-    assert [str(text) for text in params.content] == ["x"]
+@each_row("params", [{"messages": ["x"]}, {"text": "x"}, {"text": "y", "content": ["x"]}])
+def test_other_names_of_the_content_are_accepted(params: dict[str, Any]) -> None:
+    plan = plan_of(canvas({"m": node("Message", params)}))
+    bound: Any = plan.nodes[NodeId("m")].params
+    assert [str(text) for text in bound.content] == ["x"]
 
 
 async def test_the_text_of_all_references_is_limited() -> None:
