@@ -30,7 +30,7 @@ from ragflow_lg.server.database.session_repository import RunRepository, Session
 from ragflow_lg.server.database.tables import OPEN
 from ragflow_lg.server.runs.continuation import Continuation, EndedRun, play_new
 from ragflow_lg.server.runs.due_tasks import is_passing
-from ragflow_lg.server.streaming.event_codec import RunEnd, encode_entry, store_error
+from ragflow_lg.server.streaming.event_codec import LOST, RunEnd, encode_entry, store_error
 from ragflow_lg.server.streaming.journal import LEFT, QUEUED, RunHead
 from ragflow_lg.server.streaming.new_run import NewRun, decode_run
 from ragflow_lg.server.streaming.run_task import interruption_error
@@ -184,7 +184,8 @@ class RunPlayer:
             if await self._is_elsewhere(head, end):
                 await asyncio.sleep(PAUSE_S)  # its worker was only slow to report, or it was sent twice
                 return False
-            await self._start(new, head, has_died=head.player != QUEUED and (end is None or end.player != head.player))
+            is_left = end is None or end.status == LOST or end.player != head.player
+            await self._start(new, head, has_died=head.player != QUEUED and is_left)
         await run_manager.wait(run_id)
         end = await run_manager.read_end(run_id)  # a run that was stopped at once is cancelled, but not over
         return end is not None and not end.is_interruption
@@ -250,7 +251,7 @@ class RunPlayer:
         # The lease is later than that of the process, which may only be stuck, so that it cannot write any more.
         async with hold_lease(self._app_state.store.leases, session_id) as token:
             error = (
-                f"The run was not continued, because {deaths} servers died while they executed it. "
+                f"The run was not continued, because {deaths} servers died or lost its session while they executed it. "
                 "Continue the session to try again."
             )
             logger.error("run %s in session %s has failed: %s", head.run_id, session_id, error)

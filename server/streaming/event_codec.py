@@ -62,8 +62,12 @@ StreamEvent: TypeAlias = WireEvent | AgentRecord
 """The items that a run's followers receive."""
 
 
+LOST = "lost"
+"""The status of an interrupted run whose session another process has taken: it counts as one whose process has died."""
+
+
 class RunEnd(Struct, frozen=True):
-    """A run's last entry, which says how it ended. ``status`` is the same as in `ragflow_lg.runs.run.Run`.
+    """A run's last entry, which says how it ended. ``status`` is the same as in `ragflow_lg.runs.run.Run`, or `LOST`.
 
     If the run was interrupted, more entries may follow, written by the run manager that continues it.
     """

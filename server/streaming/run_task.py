@@ -22,7 +22,7 @@ from ragflow_lg.base.errors import (
     StreamInterruptedError,
 )
 from ragflow_lg.runs.wire.wire_events import Envelope, UserInputs, WorkflowFinished
-from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, encode_entry, store_error
+from ragflow_lg.server.streaming.event_codec import LOST, RunEnd, StreamEvent, encode_entry, store_error
 from ragflow_lg.server.streaming.journal import QUEUED, Journal, RunHead
 
 if TYPE_CHECKING:
@@ -254,9 +254,10 @@ class RunTask:
         is_cut = isinstance(raised, asyncio.CancelledError) or self._failure is not None
         is_cut = is_cut or (self._is_stopped and status in ("running", "cancelled"))
         # Another process has taken this one, which was slow to report, for dead: it goes on with the run.
-        is_cut = is_cut or (self.has_begun and self._journal.is_shared and isinstance(raised, SessionBusyError))
-        if is_cut or status == "drained":
-            status, error = "drained", interruption_error(self.head.run_id)
+        has_begun = self.has_begun or self._spec.replay is not None  # which sends nothing that followers have
+        is_lost = has_begun and self._journal.is_shared and isinstance(raised, SessionBusyError)
+        if is_cut or is_lost or status == "drained":
+            status, error = LOST if is_lost else "drained", interruption_error(self.head.run_id)
         elif raised is not None:
             error = raised if isinstance(raised, RagflowLgError) else RunError(f"{type(raised).__name__}: {raised}")
             if raised is not error:
@@ -295,7 +296,7 @@ class RunTask:
                     else:
                         await self._publish_spoken(voice, events)
         except ConflictError as error:
-            if replay is None:
+            if replay is None or isinstance(error, SessionBusyError):
                 raise
             await self._publish(*replay.complete(error))
         finally:

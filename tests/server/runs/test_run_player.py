@@ -11,7 +11,8 @@ from msgspec import structs
 from pydantic import SecretStr
 from redis.asyncio import Redis
 
-from ragflow_lg.base.errors import CompileError, StreamAbandonedError, StreamError
+from ragflow_lg.base.errors import CompileError, SessionBusyError, StreamAbandonedError, StreamError
+from ragflow_lg.runs.run import Run
 from ragflow_lg.runs.wire.wire_events import Envelope, Message, WorkflowStarted
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository
@@ -338,6 +339,24 @@ async def test_a_run_waits_until_its_session_is_free(queued: Queued, monkeypatch
     await lease.release()
     assert await player.play(RUN)
     assert await stored(server) == ("succeeded", "")
+
+
+async def test_a_run_that_loses_its_session_each_time_has_failed(
+    queued: Queued, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was tried for ever."""
+    server, line, player = queued
+    plays = list[bool]()
+
+    async def lose(self: Run, *, publishes: bool = False) -> AsyncGenerator[list[Any]]:
+        yield [WorkflowStarted(None)]
+        raise SessionBusyError("This run no longer holds its session.")
+
+    monkeypatch.setattr(Run, "batches", lose)
+    while True not in plays and len(plays) < 9:
+        plays.append(await player.play(RUN))
+    assert plays == [False] * (1 + server.app_state.settings.limits.takeovers) + [True]
+    assert (line.data, (await stored(server))[0]) == (None, "failed")
 
 
 async def test_a_worker_that_stops_does_not_wait_for_a_session(queued: Queued, monkeypatch: pytest.MonkeyPatch) -> None:

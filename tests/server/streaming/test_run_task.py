@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import RunError, SessionBusyError, SettingsError
-from ragflow_lg.server.streaming.event_codec import RunEnd
+from ragflow_lg.server.streaming.event_codec import LOST, RunEnd
 from ragflow_lg.server.streaming.journal import RunHead
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 from ragflow_lg.server.streaming.run_task import CONTINUE, PlaySpec, RunTask, parse_policy
@@ -92,7 +92,7 @@ async def test_the_end_of_a_run_is_stored_once_before_followers_learn_of_it(scri
     assert isinstance(tail.event, RunEnd)
 
 
-@pytest.mark.parametrize(("kind", "status"), [(GatedJournal, "failed"), (SharedJournal, "drained")])
+@pytest.mark.parametrize(("kind", "status"), [(GatedJournal, "failed"), (SharedJournal, LOST)])
 async def test_a_run_whose_session_another_process_takes_goes_on_there(kind: type[GatedJournal], status: str) -> None:
     journal, run = kind(), ScriptedRun([*words(1), SessionBusyError("This run no longer holds its session.")])
     journal.gate.set()
@@ -100,4 +100,4 @@ async def test_a_run_whose_session_another_process_takes_goes_on_there(kind: typ
     tail = await journal.tail(run.envelope.message_id)
     assert tail is not None
     assert isinstance(tail.event, RunEnd)
-    assert (tail.event.status, tail.event.is_interruption) == (status, status == "drained")
+    assert (tail.event.status, tail.event.is_interruption) == (status, status == LOST)
