@@ -255,6 +255,8 @@ async def _delete(
     from ragflow_lg.server.runs.stored_sessions import select_sessions
 
     found, missing = await select_sessions(store, names, user)
+    unread = [f"{selected.name} ({selected.problem.rstrip('.')})" for selected in found if selected.problem]
+    found = [selected for selected in found if not selected.problem]
     limit_ms = None
     if older_than_days is not None:
         limit_ms = (SystemClock().now() - older_than_days * 24 * 3600) * 1000
@@ -263,6 +265,10 @@ async def _delete(
         await _delete_found(store, found, rows, limit_ms)
     for name in missing:
         raise no_session(name)
+    if unread:
+        raise DamagedSessionError(
+            f"Whose sessions these are is unknown, so they were not deleted: {', '.join(unread)}."
+        )
     if not found:
         print_note("There are no such sessions.")
 

@@ -129,7 +129,9 @@ def list_(context: typer.Context, settings: SettingsFile = None, checkpoint: Che
 
     ragflow-lg sessions delete --older-than 30
     """
-    if context.invoked_subcommand is not None:
+    if context.invoked_subcommand is not None:  # which takes the options before it, unless it has its own
+        given = {name: value for name, value in (("settings", settings), ("checkpoint", checkpoint)) if value}
+        context.default_map = {context.invoked_subcommand: given}
         return
     from ragflow_lg.checkpoints.store_url import redact_url
 

@@ -113,12 +113,15 @@ class Selected(Struct, frozen=True):
 
     session: str
     name: str
+    problem: str = ""
+    """Why its user cannot be read."""
 
 
 async def select_sessions(store: Store, names: Sequence[str], user: str = "") -> tuple[list[Selected], list[str]]:
     """Return the sessions with these names or, without names, all; and the names that no session has.
 
-    If a ``user`` is given, only sessions whose last turn had this ``sys.user_id`` are returned.
+    If a ``user`` is given, only sessions whose last turn had this ``sys.user_id`` are returned, and those of which that
+    is unknown, because they are damaged.
 
     Raises:
         CheckpointError: if the store fails.
@@ -130,9 +133,14 @@ async def select_sessions(store: Store, names: Sequence[str], user: str = "") ->
     else:
         missing = []
         found = [Selected(record.session, record.name or record.session) async for record in store.runs.sessions()]
-    if user:
-        found = [selected for selected in found if await _user_of(store, selected.session) == user]
-    return found, missing
+    return [each for selected in found if (each := await _of_user(store, selected, user))], missing
+
+
+async def _of_user(store: Store, selected: Selected, user: str) -> Selected | None:
+    try:
+        return selected if not user or await _user_of(store, selected.session) == user else None
+    except DamagedSessionError as error:
+        return Selected(selected.session, selected.name, str(error))
 
 
 async def _user_of(store: Store, session: str) -> str:

@@ -91,6 +91,36 @@ def test_a_damaged_session_does_not_keep_others_from_being_pruned() -> None:
     assert "ragflow-lg sessions delete ben" in str(result.exception)
 
 
+@pytest.mark.parametrize("words", [["--user", "u1"], ["--user", "u1", "ben", "carl"]])
+def test_a_damaged_session_does_not_keep_others_of_its_user_from_being_deleted(words: list[str]) -> None:
+    save("c.json", out("{sys.query}"))
+    for session in ("anna", "ben", "carl"):
+        assert invoke("run", "c.json", "x", "--session", f"{session}-0").exit_code == 0
+        changed = ("--set", "sys.user_id=u1", "--as", session)
+        assert invoke("sessions", "rerun", f"{session}-0", "--from", "begin", *changed).exit_code == 0
+    with sqlite3.connect("ragflow-lg.db") as database:
+        thread = thread_of_session("ben")
+        database.execute("UPDATE session_checkpoints SET metadata = 'zz' WHERE thread_id = ?", (thread,))
+    result = invoke("sessions", "delete", *words)
+    deleted = ["carl"] if "carl" in words else ["carl", "anna"]
+    assert [line.partition(":")[0] for line in result.stdout.splitlines()] == [f"deleted {name}" for name in deleted]
+    problem = "Whose sessions these are is unknown, so they were not deleted: ben (The session is damaged in its store"
+    assert str(result.exception).startswith(problem)
+
+
+def test_subcommands_take_the_options_before_them() -> None:
+    """They were ignored: a session of another store was deleted."""
+    save("c.json", out("{sys.query}"))
+    other = ("--checkpoint", "sqlite:///s.db")
+    for options in ((), other):
+        assert invoke("run", "c.json", "x", "--session", "anna", *options).exit_code == 0
+    assert invoke("sessions", *other, "delete", "anna").stdout.startswith("deleted anna")
+    assert invoke("sessions", *other, "list").stdout == ""
+    assert invoke("sessions", "--checkpoint", "memory://", "list", *other).stderr.startswith("sqlite:///s.db has no")
+    assert invoke("sessions").stdout.startswith("anna ")
+    assert "no.toml" in str(invoke("sessions", "--settings", "no.toml", "history", "anna").exception)
+
+
 def test_nodes_are_listed_by_id_and_title() -> None:
     titled = {"nodes": [{"id": "Form:A", "data": {"name": "Which size?"}}], "edges": []}
     save("c.json", {"Form:A": form("size", downstream=["out"]), **out("x")}, graph=titled)
