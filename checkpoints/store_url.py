@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Literal, TypeAlias
+from urllib.parse import parse_qsl, unquote
 
 from ragflow_lg.base.errors import CheckpointError
 
@@ -90,3 +91,14 @@ def redact_url(url: str) -> str:
     place, _, options = rest.partition("?")
     place = "..." if "@" in options else place.rpartition("@")[2]  # the password may contain a question mark
     return f"{scheme}{separator}{place}"
+
+
+def find_passwords(url: str) -> list[str]:
+    """Return the passwords in a URL: that of its user, and those among its options.
+
+    >>> find_passwords("redis://anna:a%2Fb@host?password=c&db=1")
+    ['a/b', 'c']
+    """
+    place = url.partition("://")[2]
+    password = unquote(place.rpartition("@")[0].partition(":")[2])
+    return [password, *(value for name, value in parse_qsl(place.partition("?")[2]) if "pass" in name)]

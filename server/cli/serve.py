@@ -56,8 +56,7 @@ def writing_logs(settings: Settings) -> Generator[None]:
     from ragflow_lg.server.observability.logs import open_audit, open_logs
 
     section = settings.server
-    own = (section.metrics_key, section.database, settings.queue.url)
-    with open_logs(section, (*settings.secrets, *(each.get_secret_value() for each in own))), open_audit(section.audit):
+    with open_logs(section, settings.secrets), open_audit(section.audit):
         yield
 
 

@@ -16,6 +16,7 @@ from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.known_providers import PROVIDERS, find_provider, provider_of_model
 from ragflow_lg.adapters.model_endpoint import EmbeddingSettings
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.checkpoints.store_url import find_passwords
 from ragflow_lg.component.integration import find_integrations
 from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.server.settings.compat_choices import CompatChoices
@@ -79,7 +80,7 @@ class CoreSettings(BaseSettings):
     """``llm_id`` for nodes that do not specify a model. ``demo`` is a scripted model that needs no key. Default:
     ``gpt-4.1-mini@OpenAI`` if ``OPENAI_API_KEY`` is set, ``qwen-plus@Tongyi-Qianwen`` if ``DASHSCOPE_API_KEY`` is,
     otherwise ``demo``."""
-    checkpoints: str = "sqlite:///ragflow-lg.db"
+    checkpoints: Annotated[str, Field(repr=False)] = "sqlite:///ragflow-lg.db"
     """URL of the session store: ``memory://``, ``sqlite:///PATH``, ``postgresql://…`` or ``redis://…``."""
     checkpoint_prefix: str = ""
     """Prefix for this deployment's keys in Redis and its schema in PostgreSQL, if several share a server."""
@@ -227,8 +228,12 @@ class CoreSettings(BaseSettings):
         for _, value in self:
             parts: Iterable[Any] = cast("dict[str, Any]", value).values() if isinstance(value, dict) else [value]
             secrets += [secret for part in parts if isinstance(part, Section) for secret in part.secrets()]
+        secrets += [self.server.metrics_key.get_secret_value()]
         secrets += [user.password.read() for user in self.server.users.values()]
         secrets += [section.key.read() for section in self.encryption_keys]
+        urls = (self.server.database, self.server.journal, self.queue.url)
+        for url in (self.checkpoints, *(each.get_secret_value() for each in urls)):
+            secrets += find_passwords(url)
         return tuple(secret for secret in secrets if secret)
 
     @property

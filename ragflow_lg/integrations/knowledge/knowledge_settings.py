@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.checkpoints.store_url import find_passwords
 from ragflow_lg.integrations.knowledge.knowledge_addresses import embedded_path, read_server_url, read_url_of
 from ragflow_lg.server.settings.secret import Secret
 from ragflow_lg.server.settings.sections import KeySection, Section
@@ -52,8 +53,7 @@ class KnowledgeSection(KeySection):
 
     def secrets(self) -> Iterable[str]:
         """Return the keys, and the password in ``url``."""
-        password = self.url.rpartition("@")[0].rpartition("//")[2].partition(":")[2]
-        return self.api_key.read(), password, self.ragflow_api_key.read()
+        return self.api_key.read(), *find_passwords(self.url), self.ragflow_api_key.read()
 
     def check(self, name: str) -> None:
         """Raise SettingsError if an address cannot be used, or if two datasets have the same name or id."""
