@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import orjson
+import msgspec
 
 from ragflow_lg.base.errors import RequestError, SettingsError
 from ragflow_lg.base.values import JsonValue, empty_like, empty_of_type
@@ -55,8 +55,8 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ValueError(f"it has more than {MAX_BYTES:,} bytes")
-        document: Any = orjson.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+        document: Any = msgspec.json.decode(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
         logger.warning("Skipping the template %s: %s", path, error)
         return
     fields = cast("dict[str, Any]", document) if isinstance(document, dict) else {}

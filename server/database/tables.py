@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 from sqlalchemy import BigInteger, Boolean, Float, Index, Integer, MetaData, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -69,6 +72,11 @@ class VersionRow(Row):
     is_released: Mapped[bool] = mapped_column(Boolean, default=False)
     create_ms: Mapped[int] = mapped_column(BigInteger)
     update_ms: Mapped[int] = mapped_column(BigInteger)
+
+    @property
+    def canvas(self) -> Any:
+        """The canvas as a value. Whole numbers beyond 64 bits stay what they are, which they do not with orjson."""
+        return msgspec.json.decode(self.dsl)
 
 
 class SessionRow(Row):

@@ -48,11 +48,8 @@ OUR_OWN = (
     *("ragflow_lg/integrations/documents/worker_reports.py", "ragflow_lg/models/classification.py"),
     *("ragflow_lg/base/diagnostics.py", "ragflow_lg/base/extras.py", "ragflow_lg/base/values.py"),
     *("server/agents/agent_versions.py", "server/agents/drafts.py", "server/assembly/recordings.py"),
-    *("server/database/turn_writer.py", "server/http/ragflow/agent_routes.py"),
-    *("server/http/ragflow/debug_routes.py", "server/http/ragflow/session_routes.py"),
-    *("server/http/ragflow/version_routes.py", "server/http/shared/responses.py"),
+    *("server/database/tables.py", "server/database/turn_writer.py", "server/http/shared/responses.py"),
     *("server/observability/logs.py", "server/page/run_file.py", "server/runs/schedule_runs.py"),
-    "server/http/native/native_canvas_routes.py",
 )
 """Files and folders that read what the project, its operator or its developer has written."""
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Literal
 
-import orjson
 from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
@@ -120,7 +119,7 @@ async def publish_version(body: PublishRequest, request: Request, agent: Agent) 
 async def get_version(version: str, request: Request, agent: Agent) -> VersionWhole:
     """Return a version with its canvas: `draft`, `published` (the last one), or an id."""
     row = await find_version(get_app_state(request).database, agent, version)
-    return VersionWhole(**build_version_answer(row, agent).model_dump(), dsl=orjson.loads(row.dsl))
+    return VersionWhole(**build_version_answer(row, agent).model_dump(), dsl=row.canvas)
 
 
 @version_router.delete("/versions/{version}", responses=describe_problems(409), summary="Delete a version")

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, cast
 
-import orjson
 from fastapi import Query
 from pydantic import Field
 from starlette.requests import Request
@@ -229,7 +228,7 @@ async def get_agent(agent_id: str, request: Request, caller: Authenticated, dsl_
         audit("agent.refused", agent=agent_id)
         raise RequestError("canvas not found.", status=404)
     row = await _build_shown_agent(request, caller, agent, version)
-    return {**row, "dsl": orjson.loads(version.dsl)}
+    return {**row, "dsl": version.canvas}
 
 
 @router.put("/agents/{agent_id}")
@@ -311,7 +310,7 @@ def _build_item(agent: AgentRow, release_times: Mapping[str, int]) -> dict[str, 
 
 def build_agent(agent: AgentRow, version: VersionRow | None) -> dict[str, Any]:
     """Build RAGFlow's row of an agent; without a version, its canvas is empty."""
-    canvas: Any = orjson.loads(version.dsl) if version else {}
+    canvas: Any = version.canvas if version else {}
     times = format_times(agent.create_ms, agent.update_ms)
     return {**_build_common(agent), "dsl": canvas, "user_id": agent.tenant, **times}
 

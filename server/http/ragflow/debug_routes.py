@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal, cast
 
-import orjson
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError, ServiceError, SettingsError
@@ -63,7 +62,7 @@ async def reset_agent(agent_id: str, request: Request, caller: Authenticated) ->
     """Remove everything that turns left in the draft, and return the canvas."""
     app_state, agent = get_app_state(request), await load_agent(request, caller, agent_id)
     draft = await get_turns(request).canvases.version(agent)
-    canvas = reset_canvas(orjson.loads(draft.dsl))
+    canvas = reset_canvas(draft.canvas)
     dsl = encode_json(canvas).decode()
     if dsl != draft.dsl:
         now = app_state.now_ms()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, cast
 
-import orjson
+import msgspec
 from fastapi import Depends, Query
 from msgspec.structs import replace
 from pydantic import Field
@@ -115,7 +115,7 @@ async def save_agent(body: SavedAgent, request: Request, caller: Caller) -> Any:
     else:
         agent, _ = await agent_routes.store_agent(request, caller, body)
         agent_id = agent.id
-    canvas = orjson.loads(body.dsl) if isinstance(body.dsl, str) else body.dsl
+    canvas = msgspec.json.decode(body.dsl) if isinstance(body.dsl, str) else body.dsl
     return {**body.given(), "id": agent_id, "dsl": canvas, "release": body.release}
 
 
@@ -207,7 +207,7 @@ async def create_session(agent_id: str, body: NewSession, request: Request, call
     session, messages = await turns.open_session(
         agent, version, user_id=user, exp_user_id=user, name=body.name, source="agent"
     )
-    return session_routes.build_row(session, messages, version.title, orjson.loads(version.dsl))
+    return session_routes.build_row(session, messages, version.title, version.canvas)
 
 
 async def list_factories(request: Request, caller: Authenticated) -> list[dict[str, Any]]:

@@ -163,7 +163,7 @@ async def create_session(agent_id: str, body: NewSession, request: Request, call
         source="agent",
         has_prologue=True,
     )
-    row = build_row(session, messages, version.title, orjson.loads(version.dsl))
+    row = build_row(session, messages, version.title, version.canvas)
     return name_ignored(respond_plain(_adapt_row(_build_item(row), caller)), body.model_extra or ())
 
 
@@ -280,7 +280,7 @@ async def _load_canvases(request: Request, agent: AgentRow, version_ids: Sequenc
     """Load canvases by version id; the draft's canvas replaces the canvases of deleted versions."""
     agents = AgentRepository(get_app_state(request).database, agent.tenant)
     versions = await agents.versions(sorted({*version_ids, agent.version_id}))
-    return {id_: orjson.loads(version.dsl) for id_, version in versions.items()}
+    return {id_: version.canvas for id_, version in versions.items()}
 
 
 async def _delete_one(request: Request, caller: ApiCaller, agent_id: str, session_id: str) -> str:

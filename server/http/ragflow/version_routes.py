@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -126,4 +125,4 @@ def _build_item(row: VersionRow) -> dict[str, Any]:
 
 def build_version(row: VersionRow) -> dict[str, Any]:
     """Build RAGFlow's row of a version, with its canvas."""
-    return {**_build_item(row), "description": row.description, "dsl": orjson.loads(row.dsl)}
+    return {**_build_item(row), "description": row.description, "dsl": row.canvas}

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
+import msgspec
 from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
@@ -137,7 +137,7 @@ async def _call(request: Request, agent: AgentRow, recorder: WebhookTestRecorder
     turns = get_turns(request)
     if agent.canvas_category == "dataflow_canvas":
         raise RequestError("A data flow has no webhook.", 400)
-    configuration = read_configuration(find_webhook_params(orjson.loads((await turns.canvases.version(agent)).dsl)))
+    configuration = read_configuration(find_webhook_params((await turns.canvases.version(agent)).canvas))
     if configuration.methods and request.method not in configuration.methods:
         allowed = " or ".join(sorted(configuration.methods))
         raise RequestError(f"The method {request.method} is not allowed; use {allowed}.", 400)
@@ -191,8 +191,8 @@ def _respond_template(configuration: WebhookConfiguration) -> Response:
     if not template.strip():
         return respond_json(None, status)
     try:
-        return respond_json(orjson.loads(template), status)
-    except orjson.JSONDecodeError:
+        return respond_json(msgspec.json.decode(template), status)
+    except (ValueError, RecursionError):  # also lone surrogates
         return Response(template.encode("utf-8", "replace"), status, media_type="text/plain")
 
 

@@ -1,5 +1,6 @@
 from typing import Any
 
+from ragflow_lg.server.database.tables import VersionRow
 from tests.server.http.app_server import ECHO, FORM, AppServer, canvas, frames, says
 
 MISSING = "0" * 32
@@ -34,6 +35,19 @@ async def test_publishing_never_overwrites(server: AppServer) -> None:
         assert (await call(server, method, f"/agents/{theirs}/versions/{draft['id']}"))["code"] == 102
     assert (await call(server, "POST", f"/agents/{theirs}/run?version={draft['id']}", {}))["code"] == 102
     assert (await call(server, "POST", f"/agents/{agent_id}/run", {}))["code"] == 103
+
+
+async def test_a_stored_canvas_is_shown_with_its_whole_numbers(server: AppServer) -> None:
+    """A pulled one may have numbers beyond 64 bits. Shown as floats, they changed when a page stored it."""
+    agent_id = await server.agent({**ECHO, "globals": {"sys.query": "", "env.large": 7}})
+    session, draft = await server.session(agent_id), (await server.agent_row(agent_id)).version_id
+    async with server.app_state.database.writing() as db:
+        row = await db.get_one(VersionRow, draft)
+        row.dsl = row.dsl.replace('"env.large":7', f'"env.large":{10**22 + 1}')
+    paths = [f"/agents/{agent_id}{path}" for path in ("", f"/versions/{draft}", "/sessions", f"/sessions/{session}")]
+    for path in (*paths, f"{server.url}/native/v1/agents/{agent_id}/versions/{draft}"):
+        answer = await server.client.get(path)
+        assert f'"env.large":{10**22 + 1}' in answer.text, (path, answer.text)
 
 
 async def test_a_canvas_that_cannot_run_is_not_published(server: AppServer) -> None:

@@ -70,6 +70,7 @@ async def test_a_call_runs_a_turn_to_its_end(server: AppServer) -> None:
     [
         ({"status": 202, "body_template": '{"ok": true}'}, 202, "application/json", b'{"ok":true}'),
         ({"body_template": "Thanks!"}, 200, "text/plain; charset=utf-8", b"Thanks!"),
+        ({"body_template": "10000000000000000000001"}, 200, "application/json", b"10000000000000000000001"),
         ({}, 200, "application/json", b"null"),
         ({"status": "204", "body_template": "x"}, 204, None, b""),
     ],
