@@ -14,7 +14,7 @@ from ragflow_lg.services.http import HttpRequest, HttpResponse
 from ragflow_lg.services.knowledge import Knowledge
 from ragflow_lg.services.memories import Memories
 from ragflow_lg.services.services import FileContent, Services
-from ragflow_lg.services.tool_policies import ServerAnswer, ServerTool, ToolServers
+from ragflow_lg.services.tool_policies import ToolServers
 from tests.fakes.memories import FakeMemories
 
 
@@ -183,6 +183,13 @@ class NamedFiles:
         return inline_bytes(file)
 
 
+def _of_server(name: str) -> Any:
+    def call(servers: Any, server: str, *arguments: Any) -> Any:
+        return getattr(servers[server], name)(*arguments)
+
+    return call
+
+
 class FakeServers:
     """Tool servers, such as `tests.fakes.mcp_servers.FakeServer`, by id."""
 
@@ -194,16 +201,7 @@ class FakeServers:
             raise SettingsError(f'There is no MCP server {server!r} in the settings. Add [mcp."{server}"].')
         return self._servers[server]
 
-    def check(self, server: str, tool: str) -> None:
-        self[server].check(tool)
-
-    async def call(
-        self, server: str, tool: str, arguments: Mapping[str, Any], headers: Mapping[str, str]
-    ) -> ServerAnswer:
-        return await self[server].call(tool, arguments, headers)
-
-    async def list_tools(self, server: str) -> Sequence[ServerTool]:
-        return await self[server].list_tools()
+    check, call, list_tools = map(_of_server, ("check", "call", "list_tools"))
 
 
 def fake_services(**replacements: Any) -> Services:
