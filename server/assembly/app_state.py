@@ -148,14 +148,15 @@ async def open_run_queue(settings: Settings) -> AsyncGenerator[RunQueue | None]:
         StreamError: If Redis cannot be reached.
     """
     section = settings.queue
+    if not _is_shared(settings) and (section.url.get_secret_value() or store_kind(_journal_url(settings)) == "redis"):
+        raise SettingsError(
+            "A queue, and a journal in Redis, need the sessions and their events in Redis: nothing else continues runs "
+            "when a server dies. Set `checkpoints` in the settings file, or the environment variable "
+            "RAGFLOW_LG_CHECKPOINTS, to redis://…, or remove url in [queue] and journal in [server]."
+        )
     if not (url := queue_url(settings)):
         yield None
         return
-    if not _is_shared(settings):
-        raise SettingsError(
-            "A queue needs the sessions and their events in Redis: set `checkpoints` in the settings file, or the "
-            "environment variable RAGFLOW_LG_CHECKPOINTS, to redis://…"
-        )
     from ragflow_lg.server.streaming.run_queue import open_queue
 
     async with open_queue(

@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def continuing_left_runs(app_state: AppState, turns: Turns) -> AsyncGenerator[None]:
-    """Continue the runs during the block, unless their events or their queue are shared with other processes."""
-    if app_state.queue is not None or app_state.run_manager.journal.is_shared:
+    """Continue the runs during the block, unless there is a queue."""
+    if app_state.queue is not None:
         yield
         return
     player = RunPlayer(app_state, turns)

@@ -121,9 +121,11 @@ def test_user_errors_are_reported(tmp_path: Path) -> None:
     assert isinstance(invoke(*SERVE, environment=folder).exception, DatabaseError)
     assert isinstance(invoke("serve", "--host", "no.such.host.invalid").exception, SettingsError)
     sessions = {"RAGFLOW_LG_CHECKPOINTS": "memory://"}
-    without_redis = invoke(*SERVE, "--queue", "redis://127.0.0.1:1", environment=sessions)
-    advice = "set `checkpoints` in the settings file, or the environment variable RAGFLOW_LG_CHECKPOINTS"
-    assert advice in str(without_redis.exception)
+    journal = {"RAGFLOW_LG_SERVER__JOURNAL": "redis://127.0.0.1:1"}
+    for words, more in ((["--queue", "redis://127.0.0.1:1"], {}), ([], journal)):
+        without_redis = invoke(*SERVE, *words, environment={**sessions, **more})
+        advice = "Set `checkpoints` in the settings file, or the environment variable RAGFLOW_LG_CHECKPOINTS"
+        assert advice in str(without_redis.exception)
     (tmp_path / "wrong.json").write_text("[]")
     assert "wrong.json' has 1 error:\n  1:1: error document-shape" in str(invoke(*SERVE, "wrong.json").exception)
 
