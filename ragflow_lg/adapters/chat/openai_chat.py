@@ -56,6 +56,8 @@ _WRONG_FORMAT = (ValueError, TypeError, LookupError, AttributeError, RecursionEr
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 60.0
 """A request is not retried if the endpoint asks for a longer pause."""
+_WORK_S = 0.005
+"""How long the pieces of an answer that have arrived together are read before others have a turn."""
 
 
 class Endpoint:
@@ -271,9 +273,13 @@ class OpenAIChat:
         has_ended = not self.requires_finish_reason
         loop = asyncio.get_running_loop()
         remaining_s = limit_s = self.endpoint.settings.timeout_s
+        rested = loop.time()
         try:
             while True:
                 start = loop.time()
+                if start - rested > _WORK_S:
+                    await asyncio.sleep(0)
+                    rested = start = loop.time()
                 with self.failures():
                     async with asyncio.timeout(min(remaining_s, limit_s)):
                         chunk = await anext(chunks, None)

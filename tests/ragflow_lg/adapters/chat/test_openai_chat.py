@@ -1,11 +1,13 @@
 import asyncio
 import json
 import re
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessageChunk
 from msgspec.structs import replace
 
 from ragflow_lg.adapters.chat.chat_settings import ModelSettings, ProviderSettings
@@ -251,6 +253,33 @@ async def test_the_time_the_reader_takes_does_not_count() -> None:
             texts += [delta.text] if delta.text else []
             await asyncio.sleep(0.3)
     assert texts == ["a", "b"]
+
+
+async def test_others_have_their_turns_while_the_pieces_that_came_together_are_read() -> None:
+    """A model that streamed 2 MB in pieces of 5 bytes delayed all other turns by seconds."""
+
+    class Hasty:
+        def __init__(self, **options: Any) -> None: ...
+
+        async def astream(self, messages: Any, **options: Any) -> AsyncGenerator[AIMessageChunk]:
+            for _ in range(40):
+                time.sleep(0.002)  # as long as a client needs for a few
+                yield AIMessageChunk(content="a")
+            yield AIMessageChunk(content="", response_metadata={"finish_reason": "stop"})
+
+    turns = list[int]()
+
+    async def take_turns() -> None:
+        while True:
+            await asyncio.sleep(0)
+            turns.append(len(texts))
+
+    texts = list[str]()
+    other = asyncio.create_task(take_turns())
+    await collect_text(OpenAIChat("m", Endpoint("Test", ProviderSettings(), Hasty), ModelSettings()), texts)
+    other.cancel()
+    assert len(texts) == 40
+    assert len({count for count in turns if 0 < count < 40}) >= 5
 
 
 async def test_a_cancelled_call_is_cancelled_not_failed() -> None:
