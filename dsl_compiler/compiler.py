@@ -16,7 +16,6 @@ from ragflow_lg.dsl_compiler.analysis import ANALYSES, AnalysedCanvas, Analysis
 from ragflow_lg.dsl_compiler.deployment import CanvasSource, Deployment, NoDeployment
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft, Nesting
-from ragflow_lg.dsl_compiler.dsl_v2 import is_v2, to_v1
 from ragflow_lg.dsl_compiler.passes import PASSES
 from ragflow_lg.dsl_compiler.passes.components_from_graph import with_components
 from ragflow_lg.dsl_compiler.passes.upgrade_document import upgrade_document
@@ -87,7 +86,7 @@ def inspect_canvas(source: Source, catalog: Registry, deployment: Deployment | N
 def upgrade_source(source: Source, catalog: Registry) -> Upgrade:
     """Return a canvas from before RAGFlow 0.20 as one of today, in its template's wrapper if it has one.
 
-    A canvas of today is returned as it is, without changes, but always in DSL v1.
+    A canvas of today is returned as it is, without changes.
 
     Raises:
         CompileError: if the source is not a JSON object or is too large.
@@ -98,18 +97,15 @@ def upgrade_source(source: Source, catalog: Registry) -> Upgrade:
     if draft is None:
         raise CompileError(add_positions(reporter.diagnostics, text))
     wrapper = dict(as_map(value))
-    was_v2 = reporter.written_pointer is not str
     old = with_components(draft.document, draft.base)
-    upgrade = Upgrade(dict(draft.document), ())
-    if is_old_canvas(old, catalog):
-        if count_components(old) > MAX_COMPONENTS:
-            upgrade_document(draft, reporter)
-            raise CompileError(add_positions(reporter.diagnostics, text))
-        upgrade = upgrade_canvas(old, catalog)
-    elif not was_v2:
+    if not is_old_canvas(old, catalog):
         return Upgrade(wrapper, ())
+    if count_components(old) > MAX_COMPONENTS:
+        upgrade_document(draft, reporter)
+        raise CompileError(add_positions(reporter.diagnostics, text))
+    upgrade = upgrade_canvas(old, catalog)
     document = {key: entry for key, entry in upgrade.document.items() if entry is not None}
-    return Upgrade({**wrapper, "dsl": document} if draft.base else document, upgrade.changes, was_v2)
+    return Upgrade({**wrapper, "dsl": document} if draft.base else document, upgrade.changes)
 
 
 def read_components(source: Source, catalog: Registry) -> tuple[Draft | None, tuple[Diagnostic, ...], str]:
@@ -185,27 +181,15 @@ def _parse(value: Any, catalog: Registry, reporter: Reporter) -> Draft | None:
     wrapper = as_map(value)
     inner = wrapper.get("dsl")
     if "dsl" not in wrapper or "components" in wrapper:
-        document = _as_v1(wrapper, "", reporter)
-        return None if document is None else Draft(document, "", catalog, _title(wrapper))
+        return Draft(wrapper, "", catalog, _title(wrapper))
     if isinstance(inner, str):
         inner = _read_inner(inner, reporter)
     if not isinstance(inner, Mapping):
         if not reporter.has_errors:
             reporter.report("document-shape", "error", "/dsl", '"dsl" should be an object.', "Export the canvas again.")
         return None
-    document = _as_v1(as_map(inner), "/dsl", reporter)
-    if document is None:
-        return None
-    document = {"compat": wrapper.get("compat"), **document}  # it may be at the top of the file
+    document = {"compat": wrapper.get("compat"), **as_map(inner)}  # it may be at the top of the file
     return Draft(document, "/dsl", catalog, _title(wrapper), as_text(wrapper.get("canvas_category")))
-
-
-def _as_v1(document: Mapping[str, Any], base: str, reporter: Reporter) -> Mapping[str, Any] | None:
-    """Return a document in DSL v1. Passes then report pointers into it; the reporter converts them."""
-    if not is_v2(document):
-        return document
-    converted = to_v1(document, base, reporter)
-    return None if reporter.has_errors else converted
 
 
 def _read_inner(text: str, reporter: Reporter) -> Any:

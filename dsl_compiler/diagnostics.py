@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import NamedTuple
 
@@ -50,8 +50,6 @@ class Reporter:
     """Collects the diagnostics from all passes. Duplicates are stored only once."""
 
     def __init__(self) -> None:
-        self.written_pointer: Callable[[str], str] = str
-        """Converts the pointers that passes report, if they do not read the document as written."""
         self._diagnostics: dict[Diagnostic, None] = {}
         self._nearest: dict[str, Nearest] = {}
 
@@ -90,7 +88,6 @@ class Reporter:
         """
         assert code in CODES, code
         pointer, node, title = Place(place) if isinstance(place, str) else place
-        pointer = self.written_pointer(pointer)
         diagnostic = Diagnostic(code, severity, pointer, message, hint or ADVICE[code], node, title, line, column, fix)
         self._diagnostics[diagnostic] = None
 

@@ -16,7 +16,6 @@ from ragflow_lg.component.registry import Registry
 from ragflow_lg.dsl_compiler.compiler import Source, add_positions, read_document
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft
-from ragflow_lg.dsl_compiler.dsl_v2 import is_v2
 from ragflow_lg.dsl_compiler.passes.collect_components import classify_document
 from ragflow_lg.dsl_compiler.ragflow_1 import breaks, data, engine, looks, models
 from ragflow_lg.dsl_compiler.ragflow_1.examined_canvas import REMOVED, Canvas, Edit, Hit
@@ -91,14 +90,14 @@ def examine(source: Source, catalog: Registry, *, every_rule: bool = False) -> t
     Raises:
         CompileError: if the source is no canvas.
     """
-    draft, text, reporter = _read(source, catalog)
+    draft, text, _ = _read(source, catalog)
     canvas = Canvas(draft)
     found: list[Finding] = []
     for rule in RULES.values():
         if rule.run_time and not every_rule:
             continue
         for hit in {(hit.path, hit.detail): hit for hit in CONDITIONS[rule.id](canvas)}.values():
-            pointer = reporter.written_pointer(extend_pointer(draft.base, hit.path))
+            pointer = extend_pointer(draft.base, hit.path)
             node = canvas.nodes.get(hit.node)
             title = node.title if node is not None else ""
             found.append(Finding(rule, pointer, hit.node, title, hit.detail, 0, 0, bool(hit.edits)))
@@ -117,11 +116,9 @@ def fix_canvas(source: Source, catalog: Registry) -> tuple[str, tuple[Finding, .
     draft, text, _ = _read(source, catalog)
     text = text or json.dumps(source)
     try:
-        written = json.loads(text)
+        json.loads(text)
     except ValueError:  # the compiler reads more than JSON, such as Python's words
         return text, ()
-    if is_v2(written):
-        return text, ()  # it is written in another form than the rules read
     mended: list[Finding] = []
     for rule in [rule for rule in RULES.values() if rule.fix]:
         draft, _, _ = _read(text, catalog)

@@ -96,7 +96,6 @@ class Upgrade:
 
     document: dict[str, Any]
     changes: tuple[Change, ...]
-    was_v2: bool = False
 
 
 def count_components(document: Mapping[str, Any]) -> int:

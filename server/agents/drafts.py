@@ -13,9 +13,7 @@ from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.base.errors import MAX_LISTED_ERRORS, BusyError, CompileError, RequestError, WorkLimitError
 from ragflow_lg.base.worker_tasks import WorkerTask, worker_task
 from ragflow_lg.dsl_compiler import check_canvas
-from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.drawing import sketch_source
-from ragflow_lg.dsl_compiler.dsl_v2 import is_v2, to_v1
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles
 from ragflow_lg.server.assembly.library import catalog
 from ragflow_lg.server.settings import Settings
@@ -181,7 +179,7 @@ async def check_release(settings: Settings, workers: Workers, dsl: str) -> None:
 
 
 async def _read_draft(dsl: Any) -> tuple[dict[str, Any], str]:
-    """Return a canvas as an object, and as stored: in DSL v1."""
+    """Return a canvas as an object, and as stored."""
     source: Any = dsl
     if isinstance(dsl, str):
         try:
@@ -193,10 +191,6 @@ async def _read_draft(dsl: Any) -> tuple[dict[str, Any], str]:
     fields = cast("dict[str, Any]", source)
     if isinstance(fields.get("dsl"), dict) and not fields.keys() & {"components", "graph"}:
         fields = fields["dsl"]  # a template: clients expect the graph at the top level of the stored canvas
-    if is_v2(fields):
-        reporter = Reporter()
-        fields = to_v1(fields, "", reporter)
-        refuse(reporter.diagnostics)
     try:
         return fields, orjson.dumps(fields).decode()
     except TypeError as error:  # numbers beyond 64 bit

@@ -133,7 +133,7 @@ def fmt(
 
 @canvas.command(no_args_is_help=True)
 def upgrade(file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="FILE")], output: Output = None) -> None:
-    """Upgrade a canvas from before RAGFlow 0.20, or write one that is in DSL v2 in DSL v1.
+    """Upgrade a canvas from before RAGFlow 0.20.
 
     Answer, Generate, Relevant and the other components that RAGFlow removed are replaced by those of today. The report
     on standard error says what became of each, and what may behave differently. RAGFlow and ragflow-lg run the result.
@@ -147,8 +147,7 @@ def upgrade(file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="F
     upgraded = upgrade_source(read_canvas(file), catalog())
     content = orjson.dumps(upgraded.document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     write_output(content, output)
-    is_converted = upgraded.was_v2 and not upgraded.changes
-    sys.stderr.write("The canvas is now in DSL v1.\n" if is_converted else _as_text(upgraded.changes))
+    sys.stderr.write(_as_text(upgraded.changes))
 
 
 def _as_text(changes: Sequence[Change]) -> str:

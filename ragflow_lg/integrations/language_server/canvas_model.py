@@ -22,7 +22,7 @@ _TYPES = {"string": "text", "integer": "whole number", "boolean": "true or false
 
 
 class CanvasModel(Struct, frozen=True, dict=True):
-    """A canvas of today in DSL v1 whose components could be read; it may have errors."""
+    """A canvas of today whose components could be read; it may have errors."""
 
     draft: Draft
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from ragflow_lg.dsl.variable_references import Reference, ReferenceScope, find_references, parse_reference
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
@@ -125,12 +125,6 @@ class CanvasText:
     def base(self) -> tuple[str, ...]:
         """The path to `document`."""
         return () if self.document is None else self.document.path
-
-    @cached_property
-    def version(self) -> Literal[1, 2]:
-        """The version of the DSL."""
-        version = self.child(self.document, "version")
-        return 2 if version is not None and self.text[version.start : version.end] == "2" else 1
 
     @cached_property
     def components(self) -> Mapping[str, ComponentEntry]:

@@ -93,7 +93,7 @@ def find_renamable(canvas: CanvasText, offset: int) -> Mention | None:
     mention = canvas.mention_at(offset)
     if mention is None or mention.id_place is None or not mention.id_place.contains(offset):
         return None
-    return mention if canvas.version == 1 and mention.component in canvas.components else None
+    return mention if mention.component in canvas.components else None
 
 
 def plan_rename(canvas: CanvasText, offset: int, new_id: str) -> Rename:
@@ -104,8 +104,6 @@ def plan_rename(canvas: CanvasText, offset: int, new_id: str) -> Rename:
     """
     mention = find_renamable(canvas, offset)
     if mention is None:
-        if canvas.version == 2:
-            return Rename(problem="Ids are renamed in DSL v1: `ragflow-lg canvas upgrade`.")
         return Rename(problem="There is no component here.")
     if mention.component == ENTRY_ID:
         return Rename(problem=f"RAGFlow starts a turn at the component {ENTRY_ID!r}, so that it needs this id.")

@@ -108,7 +108,7 @@ class CheckResult(Struct, frozen=True):
     version: TextVersion
     findings: tuple[Finding, ...]
     model: CanvasModel | None
-    """None if the version cannot be read as a canvas of today in DSL v1."""
+    """None if the version cannot be read as a canvas of today."""
     base: tuple[str, ...] = ()
     """The path to the canvas in the file."""
 
@@ -128,7 +128,7 @@ def judge(version: TextVersion, checked: CheckedCanvas) -> CheckResult:
     canvas = version.canvas
     findings = place_findings(canvas, checked.diagnostics)
     draft = checked.draft
-    if draft is None or canvas.spans is None or canvas.version == 2 or not _is_todays(draft, checked.diagnostics):
+    if draft is None or canvas.spans is None or not _is_todays(draft, checked.diagnostics):
         return CheckResult(version, findings, None)
     return CheckResult(version, findings, CanvasModel(draft), canvas.base)
 

@@ -17,7 +17,6 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import CompileError, ConflictError, RequestError
 from ragflow_lg.base.lenient_values import as_map
-from ragflow_lg.dsl_compiler.dsl_v2 import is_v2
 from ragflow_lg.server.agents import retention
 from ragflow_lg.server.agents.agent_versions import DRAFT, PUBLISHED, find_version
 from ragflow_lg.server.database.agent_repository import AgentRepository
@@ -53,7 +52,7 @@ async def show_state(turns: Turns, agent: AgentRow, session: SessionRow, canvas:
         CheckpointError: if the store of sessions fails.
     """
     document = as_map(canvas)
-    if not document or is_v2(document):
+    if not document:
         return canvas
     try:
         runner = await turns.runner(agent, session)

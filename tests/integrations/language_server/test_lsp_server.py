@@ -1,7 +1,6 @@
 import json
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -150,7 +149,7 @@ async def test_the_fixes_of_check_are_offered(editor: Editor) -> None:
     assert [action.title for action in rest or ()] == ["Apply all safe fixes of ragflow-lg"]
 
 
-async def test_other_files_and_canvases_of_today_old_canvases_and_dsl_v2(editor: Editor) -> None:
+async def test_other_files_and_old_canvases(editor: Editor) -> None:
     editor.open("file:///package.json", '{"name": "x", "version": 2')
     assert await editor.diagnostics() == []
     old = (ROOT / "tests" / "fixtures" / "canvas" / "legacy").glob("*.json")
@@ -160,19 +159,6 @@ async def test_other_files_and_canvases_of_today_old_canvases_and_dsl_v2(editor:
     shown = await editor.diagnostics()
     assert [d.code for d in shown] == [d["code"] for d in reported]
     assert "legacy-component" in [d.code for d in shown]
-    params = {"llm_id": "no@Provider", "unknown": 1}
-    components: dict[str, Any] = {
-        "begin_": {"name": "Begin", "downstream": ["llm_a"], "params": {}},
-        "llm_a": {"name": "LLM", "params": params},
-    }
-    v2 = json.dumps({"version": 2, "components": components}, indent=1)
-    editor.open("untitled:v2", v2)
-    assert {"model-unavailable", "params-unknown"} <= {str(d.code) for d in await editor.diagnostics()}
-    position = types.Position(3, 5)
-    document = types.TextDocumentIdentifier("untitled:v2")
-    assert await editor.client.text_document_hover_async(types.HoverParams(document, position)) is None
-    symbols = await editor.client.text_document_document_symbol_async(types.DocumentSymbolParams(document))
-    assert [symbol.name for symbol in symbols or ()] == ["begin_", "llm_a"]
 
 
 async def test_closed_documents_have_no_diagnostics(editor: Editor) -> None:

@@ -1,4 +1,3 @@
-import json
 import re
 from pathlib import Path
 from typing import Any, cast
@@ -105,8 +104,3 @@ def test_begin_and_other_places_are_not_renamed() -> None:
     assert "starts a turn" in plan_rename(CANVAS, offset_of("{be|gin@city"), "start").problem
     assert find_renamable(CANVAS, offset_of("{begin@ci|ty")) is None
     assert "no component" in plan_rename(CANVAS, offset_of('"prol|gue'), "x").problem
-
-
-def test_components_of_dsl_v2_are_not_renamed() -> None:
-    text = json.dumps({"version": 2, "components": {"switch_kind": {"name": "Switch"}}})
-    assert "canvas upgrade" in plan_rename(CanvasText(text), text.index('"switch_kind"') + 2, "x").problem

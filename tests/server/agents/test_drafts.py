@@ -37,7 +37,6 @@ from tests.harness.rows import each_row
         ({"components": {"begin": {"obj": {"component_name": "Nothing", "params": {}}}}}, "Nothing"),
         ({"components": {}, "more": 2**70}, "cannot be stored"),
         (f'{{"components": {{}}, "more": {2**70}}}', "cannot be stored"),
-        ({"version": 2, "components": {"begin_": {"name": "Begin", "downstream": ["no_1"]}}}, "'no_1', which does not"),
     ],
 )
 async def test_an_invalid_canvas_is_refused_as_draft(dsl: object, problem: str) -> None:
@@ -51,16 +50,6 @@ async def test_the_answer_to_a_draft_with_many_errors_is_bounded() -> None:
     with pytest.raises(RequestError, match=r"X:49\b") as caught:
         await check_draft(Settings(), NoWorkers(), {"components": components})
     assert str(caught.value).endswith("\nand 150 more")
-
-
-async def test_a_canvas_in_dsl_v2_is_stored_in_dsl_v1() -> None:
-    message = {"name": "Message", "params": {"content": ["Hello"]}}
-    components = {"begin_": {"name": "Begin", "downstream": ["message_a"]}, "message_a": message}
-    flat: dict[str, Any] = {"version": 2, "components": components}
-    stored = json.loads(await check_draft(Settings(), NoWorkers(), {"title": "Echo", "dsl": flat}))
-    assert stored["components"].keys() == {"begin", "Message:a"}
-    with pytest.raises(RequestError, match='"v1" is not read'):
-        await check_draft(Settings(), NoWorkers(), {**flat, "v1": {}})
 
 
 @pytest.fixture

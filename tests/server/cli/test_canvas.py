@@ -45,20 +45,6 @@ def test_a_drawing_that_cannot_be_written_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_canvas_in_dsl_v2_is_checked_run_and_converted(tmp_path: Path) -> None:
-    v2, v1 = tmp_path / "echo.v2.json", tmp_path / "echo.json"
-    message = {"name": "Message", "params": {"content": ["You said {sys.query}"]}}
-    components = {"begin_": {"name": "Begin", "downstream": ["message_a"]}, "message_a": message}
-    v2.write_text(json.dumps({"version": 2, "components": components}))
-    assert invoke("check", v2).exit_code == 0
-    assert invoke("canvas", "upgrade", v2, "-o", v1).stderr == "The canvas is now in DSL v1.\n"
-    assert list(json.loads(v1.read_bytes())["components"]) == ["begin", "Message:a"]
-    answers = [invoke("run", file, "hello", "--events", "pretty").stdout for file in (v1, v2)]
-    assert answers[0] == answers[1] != ""
-    v2.write_text(json.dumps({"title": "A", "dsl": v2.read_text()}))  # a template
-    assert json.loads(invoke("canvas", "upgrade", v2).stdout)["dsl"] == json.loads(v1.read_bytes())
-
-
 def test_an_old_canvas_is_upgraded_with_a_report(tmp_path: Path) -> None:
     result = invoke("canvas", "upgrade", OLD)
     assert result.exit_code == 0
