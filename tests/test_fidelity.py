@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from ragflow_lg.base.diagnostics import CODES
+from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl.compatibility import BEHAVIOURS, OPTIONS
 from tests.conftest import FIXTURES
 from tests.harness.cases import read_cases
@@ -18,7 +20,7 @@ CASES = {case.id: case for case in read_cases(FIXTURES / "conformance")}
 class Row(NamedTuple):
     name: str
     cells: tuple[str, ...]
-    """RAGFlow, ragflow-lg, why, and in part 1 how to detect it."""
+    """RAGFlow, ragflow-lg, why, and how to detect it or, of an option, its name and diagnostic."""
     cases: tuple[str, ...]
 
 
@@ -31,6 +33,7 @@ def read_rows(text: str) -> list[Row]:
     return rows
 
 
+NAMES = {spec.name for spec in load_catalog()} | {"WebSearch", "LaTeX", "OpenAI", "WebUI"}
 ROWS = read_rows(PAGE)
 OPTIONAL = read_rows(PAGE.partition("### Options")[2].partition("\n### ")[0])
 
@@ -48,6 +51,14 @@ def test_a_row_has_sentences_and_cases(row: Row) -> None:
         case for case in row.cases if case not in CASES and not (case.endswith(".py") and (ROOT / case).exists())
     ]
     assert missing == []
+
+
+@each_row("row", [row for row in ROWS if row not in OPTIONAL])
+def test_a_row_says_how_to_detect_it_with_names_that_exist(row: Row) -> None:
+    (how,) = row.cells[3:]
+    assert len(how) > len("–")
+    assert set(re.findall(r"`([a-z]+(?:-[a-z]+)+)`", how)) - CODES.keys() == set()
+    assert set(re.findall(r"\b[A-Z][a-z]+[A-Z]\w+", how)) - NAMES == set()
 
 
 @each_row("row", OPTIONAL)
