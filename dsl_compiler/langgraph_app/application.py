@@ -201,7 +201,7 @@ class CanvasApplication(CanvasGraph):
         update = input.update
         if update is None:
             counts = belong_to_conversation(self.plan, [pause for pause in pauses if pause.id in resume])
-            update: Any = await resume_turn(snapshot.values, turn, {}) if counts else {}
+            update: Any = await resume_turn(self.plan, snapshot.values, turn, {}) if counts else {}
             # A run that continues after a crash uses them again; forms ask again for values that are invalid.
             is_unchecked = bool(self.plan.unchecked_forms)
             valid = {

@@ -33,7 +33,7 @@ class LocalFiles(InlineFiles):
         self._workers = workers
         self.speech = speech
 
-    async def read(self, files: Sequence[Any], layout_recognize: str) -> list[str]:
+    async def read(self, files: Sequence[Any]) -> list[str]:
         """Return the text of each file, or an image as a ``data:`` URI.
 
         Raises:

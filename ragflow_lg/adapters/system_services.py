@@ -63,7 +63,7 @@ class InlineFiles:
     ``text``, or else its first value that is a ``data:`` URI. Nothing is read from disk or fetched.
     """
 
-    async def read(self, files: Sequence[Any], layout_recognize: str) -> list[str]:
+    async def read(self, files: Sequence[Any]) -> list[str]:
         """Return the text or ``data:`` URI of each file.
 
         Raises:

@@ -173,7 +173,7 @@ class RunContext(NodeValues, NodeSteps):
         files = as_items(value)
         if any(stored := stored_files(files)):
             self.submitted_files[f"{self.node.id}@{name}"] = stored
-        return list[JsonValue](await self.services.files.read(files, layout_recognize))
+        return list[JsonValue](await self.services.read_files(files, layout_recognize))
 
     def files(self, reference: Reference) -> list[Any]:
         """Return the files that a reference names, for `ragflow_lg.services.services.Files.load`.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct, convert, field, to_builtins
 
+from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import (
     describe_entry_point,
@@ -53,6 +54,8 @@ CORE_NAMES = {
 }
 """The names that integrations cannot have. They are written down, because importing what has them takes long."""
 
+
+DOCUMENT_PARSER = "ragflow_lg.services.services:DocumentParser"
 
 CORE_PROTOCOLS = {
     "documents": "ragflow_lg.services.reports:Reports",
@@ -173,6 +176,21 @@ def find_integrations() -> Found:
     This distribution comes first. What is missing of other distributions has their names as well.
     """
     return _load_all(tuple(find_entry_points(GROUP)))
+
+
+def parses_documents() -> bool:
+    """Return whether an integration parses files, such as scanned pages."""
+    found = find_integrations().integrations.values()
+    return any(service.protocol == DOCUMENT_PARSER for each in found for service in each.services)
+
+
+def layout_findings(layout_recognize: str | None) -> Iterator[Finding]:
+    """Yield a finding if a canvas chooses one of RAGFlow's parsers for files, and no integration parses files."""
+    is_plain = (layout_recognize or "").strip().lower() in ("", "plain text", "naive")
+    if layout_recognize and not is_plain and not parses_documents():
+        message = f"layout_recognize {layout_recognize[:40]!r} has no effect: scanned pages and images have no text."
+        hint = "Send files with text, give images to a model with visual_files_var, or install a parser of documents."
+        yield Finding("params-unsupported", "info", ("layout_recognize",), message, hint)
 
 
 def need_kinds() -> Mapping[str, NeedKind]:

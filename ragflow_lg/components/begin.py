@@ -11,8 +11,9 @@ from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.decorator import RunContext, component
+from ragflow_lg.component.integration import layout_findings
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
-from ragflow_lg.dsl.forms import begin_answer, form_fields, is_file, layout_findings
+from ragflow_lg.dsl.forms import begin_answer, form_fields, is_file
 from ragflow_lg.dsl.value_types import schemas_of_fields
 from ragflow_lg.dsl.webhook_configuration import webhook_findings
 

@@ -9,8 +9,9 @@ from pydantic import Field
 
 from ragflow_lg.base.values import JsonValue, join_texts, to_text
 from ragflow_lg.component.decorator import RunContext, component
+from ragflow_lg.component.integration import layout_findings
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
-from ragflow_lg.dsl.forms import Form, form_fields, is_file, layout_findings
+from ragflow_lg.dsl.forms import Form, form_fields, is_file
 from ragflow_lg.dsl.value_types import schemas_of_fields
 from ragflow_lg.dsl.variable_references import Template
 

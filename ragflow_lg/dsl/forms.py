@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.dsl.field_values import UnfitValueError, convert_value, option_texts
@@ -46,14 +45,6 @@ class Form(NamedTuple):
 
     tips: str
     fields: Mapping[str, Mapping[str, JsonValue]]
-
-
-def layout_findings(layout_recognize: str | None) -> Iterator[Finding]:
-    """Yield a finding if a canvas chooses one of RAGFlow's parsers for files."""
-    if layout_recognize and layout_recognize.strip().lower() not in ("plain text", "naive"):
-        message = f"layout_recognize {layout_recognize[:40]!r} has no effect: scanned pages and images have no text."
-        hint = "Send files that contain text, or give images to a model with visual_files_var."
-        yield Finding("params-unsupported", "info", ("layout_recognize",), message, hint)
 
 
 def form_fields(declared: Any) -> Iterator[FormField]:

@@ -61,7 +61,7 @@ async def open_turn(
         record["regions"] = {**plan.region_shapes}
     if files:
         try:
-            globals_[SYS_FILES] = to_json(await turn.services.files.read(files, ""))
+            globals_[SYS_FILES] = to_json(await turn.services.read_files(files, _layout(plan)))
         except RagflowLgError as error:
             record["error"] = [0, 0, plan.entry, f"{_UNREADABLE}: {error}"]
     message_id = request.get("message_id") or question_id(seed, len(state.get("history", [])) + len(before))
@@ -74,7 +74,12 @@ async def open_turn(
     return update, TurnStarted(globals_, inputs, seed)
 
 
-async def resume_turn(state: Mapping[str, Any], turn: TurnContext, request: TurnRequest) -> dict[str, Any]:
+def _layout(plan: Plan) -> str:
+    """Return the parser that Begin chooses for the files of a request."""
+    return getattr(plan.nodes[plan.entry].params, "layout_recognize", "") or ""
+
+
+async def resume_turn(plan: Plan, state: Mapping[str, Any], turn: TurnContext, request: TurnRequest) -> dict[str, Any]:
     """Return the state update that passes an answer to a waiting turn.
 
     As in RAGFlow, the answer counts as a turn in the conversation. If the query is empty, the previous one is kept.
@@ -90,7 +95,7 @@ async def resume_turn(state: Mapping[str, Any], turn: TurnContext, request: Turn
     update["sys.history"] = [*globals_.get("sys.history", ()), f"user: {to_text(query)}"]
     if files := request.get("files"):
         try:
-            update[SYS_FILES] = to_json(await turn.services.files.read(files, ""))
+            update[SYS_FILES] = to_json(await turn.services.read_files(files, _layout(plan)))
         except RagflowLgError as error:
             raise InputRefusedError(f"{_UNREADABLE}: {error}") from error
     state_update: dict[str, Any] = {"globals": update, "history": [["user", query]]}

@@ -97,7 +97,7 @@ async def find_graph_input(
     if not answers:
         return GraphInput(unanswered=pauses)
     is_talk = bool(request.get("query")) or belong_to_conversation(canvas.plan, [p for p in pauses if p.id in answers])
-    update = await resume_turn(snapshot.values, turn, request) if is_talk else {}
+    update = await resume_turn(canvas.plan, snapshot.values, turn, request) if is_talk else {}
     return await _answered(canvas, config, snapshot.config, answers, update, request.get("inputs") if is_talk else None)
 
 

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct, field
 
-from ragflow_lg.base.errors import RagflowLgError, SettingsError
+from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError
+from ragflow_lg.base.extras import describe_error
 from ragflow_lg.base.ids import RunId
 from ragflow_lg.services.artifacts import Artifacts, NoArtifacts
 from ragflow_lg.services.chat import ChatModels
@@ -35,7 +36,7 @@ class FileContent(NamedTuple):
 class Files(Protocol):
     """A reader of uploaded files."""
 
-    async def read(self, files: Sequence[Any], layout_recognize: str) -> list[str]:
+    async def read(self, files: Sequence[Any]) -> list[str]:
         """Return each file, in order, as text or (for an image) as a ``data:`` URI."""
         ...
 
@@ -44,6 +45,17 @@ class Files(Protocol):
 
         Raises:
             ServiceError: if it cannot be read.
+        """
+        ...
+
+
+class DocumentParser(Protocol):
+    """A parser of files that an integration may bring; without one, files have the text that they contain."""
+
+    async def parse(self, file: FileContent, layout_recognize: str) -> str | None:
+        """Return the text of a file, such as the one on scanned pages; None to have it read as without a parser.
+
+        ``layout_recognize`` is the canvas's choice among RAGFlow's parsers, ``""`` by default.
         """
         ...
 
@@ -187,6 +199,30 @@ class Services(Struct, frozen=True):
         if protocol not in self.integrations and protocol in self.unopened:
             raise self.unopened[protocol]
         return self.integrations.get(protocol)
+
+    async def read_files(self, files: Sequence[Any], layout_recognize: str) -> list[str]:
+        """Return each file, in order, as text or (for an image) as a ``data:`` URI. A parser reads what it can.
+
+        Raises:
+            RagflowLgError: if a file cannot be read.
+        """
+        parser = self.find(DocumentParser)
+        if parser is None:
+            return await self.files.read(files)
+        texts = [await self._parse(parser, file, layout_recognize) for file in files]
+        others = iter(await self.files.read([file for file, text in zip(files, texts, strict=True) if text is None]))
+        return [next(others) if text is None else text for text in texts]
+
+    async def _parse(self, parser: DocumentParser, file: Any, layout_recognize: str) -> str | None:
+        content = await self.files.load(file)
+        if content is None:
+            return None
+        try:
+            return await parser.parse(content, layout_recognize)
+        except RagflowLgError:
+            raise
+        except Exception as error:  # third-party code may raise anything
+            raise ServiceError(f"The file {content.name!r} cannot be parsed: {describe_error(error)}.") from error
 
     async def warm_up(self) -> None:
         """Prepare the services of integrations whose first call would take long."""

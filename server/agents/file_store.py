@@ -271,7 +271,7 @@ class TenantFiles(Struct, frozen=True):
     visitor: str = ""
     """The visitor."""
 
-    async def read(self, files: Sequence[Any], layout_recognize: str) -> list[str]:
+    async def read(self, files: Sequence[Any]) -> list[str]:
         """Return each file's text, or an image as a ``data:`` URI. Objects that contain the content are not looked up.
 
         Raises:

@@ -55,12 +55,13 @@ def _read_text(path: Path) -> dict[str, str]:
 
     from ragflow_lg.adapters.knowledge.attachments import file_text, is_audio
     from ragflow_lg.adapters.local_files import read_local_file
+    from ragflow_lg.component.integration import parses_documents
     from ragflow_lg.services.workers import NoWorkers
 
     content = read_local_file(path)
     # What a pipe contained cannot be read again.
     file = {"name": path.name} | ({"id": local_file_id(path, content)} if path.is_file() else {})
-    if is_audio(path.name, ""):
+    if is_audio(path.name, "") or (path.is_file() and parses_documents()):
         return file
     return {**file, "content": asyncio.run(file_text(NoWorkers(), str(path), "", content))}
 

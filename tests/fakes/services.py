@@ -176,7 +176,7 @@ class ScriptedHttp:
 class NamedFiles:
     """A file reader that returns ``[parsed NAME]`` for a file and an image unchanged."""
 
-    async def read(self, files: Sequence[Any], layout_recognize: str) -> list[str]:
+    async def read(self, files: Sequence[Any]) -> list[str]:
         return [f if isinstance(f, str) else f"[parsed {f.get('name', '?')}]" for f in files]
 
     async def load(self, file: Any) -> FileContent | None:

@@ -66,8 +66,8 @@ class BeginFiles(NamedFiles):
     def __init__(self) -> None:
         self.is_request = True
 
-    async def read(self, files: Any, layout_recognize: str) -> list[str]:
-        parsed = await super().read(files, layout_recognize)
+    async def read(self, files: Any) -> list[str]:
+        parsed = await super().read(files)
         return parsed if self.is_request else [text.replace("[parsed ", "[file ") for text in parsed]
 
 

@@ -19,6 +19,7 @@ from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.sections import AgentsSection
 from tests.architecture.sources import ROOT
 from tests.fakes.agents import play_agent, tool_calls
+from tests.fakes.canvas import node
 from tests.fakes.services import FixedClock, Reply
 from tests.server.cli.command import call
 
@@ -96,6 +97,18 @@ def test_a_function_can_be_a_node_and_a_tool(installed: Path) -> None:
     run = call("run", str(TOOLS), "a b a", "--events", "json", "--model", "demo")
     assert run.returncode == 0, run.stderr
     assert answer_of(run.stdout) == "2 different words"
+
+
+def test_its_parser_reads_scanned_files(installed: Path, tmp_path: Path) -> None:
+    params = {"layout_recognize": "MinerU", "inputs": {"doc": {"name": "Doc", "type": "file", "optional": True}}}
+    components = {"begin": node("Begin", params, ["m"]), "m": node("Message", {"content": ["{begin@doc}{sys.files}"]})}
+    canvas, scan = tmp_path / "scan.json", tmp_path / "scan.pdf"
+    canvas.write_text(json.dumps({"components": components}))
+    scan.write_bytes(b"%PDF")
+    assert "layout_recognize" not in call("check", str(canvas)).stdout
+    for options in (["--file", str(scan)], ["--input", f"doc=@{scan}"]):
+        run = call("run", str(canvas), "hi", *options, "--events", "json", "--model", "demo")
+        assert '["MinerU read 4 bytes"]' in answer_of(run.stdout), run.stderr
 
 
 async def test_a_model_calls_functions_under_a_guard(installed: Path) -> None:

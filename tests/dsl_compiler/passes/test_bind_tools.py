@@ -66,6 +66,13 @@ def test_what_is_wrong_with_a_tool_is_reported_at_its_agent(tool: Any, code: str
     assert_findings(canvas({"a": node("Agent", {"llm_id": "m@T", "tools": [tool]})}), code, *expected)
 
 
+def params_of_tools(**params: Any) -> list[tuple[str, dict[str, Any]]]:
+    """Return the component and the params of each tool of an agent."""
+    agent = node("Agent", {"llm_id": "m@T", **params})
+    tools = plan_of(canvas({"a": agent})).nodes[NodeId("a")].tools
+    return [(tool.spec.name, tool.params.model_dump(mode="json")) for tool in tools]
+
+
 @each_row(
     ("name", "component", "weight"),
     [
@@ -79,18 +86,16 @@ def test_what_is_wrong_with_a_tool_is_reported_at_its_agent(tool: Any, code: str
     ],
 )
 def test_tools_have_the_names_of_ragflow_1(name: str, component: str, weight: float | None) -> None:
-    agent = node("Agent", {"llm_id": "m@T", "tools": [name, {**named(name), "params": {"top_n": 3}}]})
-    first, second = plan_of(canvas({"a": agent})).nodes[NodeId("a")].tools
-    assert (first.spec.name, second.spec.name) == (component, component)
+    (first, preset), (second, params) = params_of_tools(tools=[name, {**named(name), "params": {"top_n": 3}}])
+    assert (first, second) == (component, component)
     if weight is not None:
-        assert (first.params.keywords_similarity_weight, first.params.top_n, second.params.top_n) == (weight, 12, 3)
-        assert first.params.function_name == name.lower().replace("bm25s", "bm25_s")
+        assert (preset["keywords_similarity_weight"], preset["top_n"], params["top_n"]) == (weight, 12, 3)
+        assert preset["function_name"] == name.lower().replace("bm25s", "bm25_s")
 
 
 def test_the_params_of_a_tool_that_is_only_named_are_in_tool_params() -> None:
-    params = {"tools": ["retrieval"], "tool_params": {"retrieval": {"dataset_ids": ["d1"]}}, "llm_id": "m@T"}
-    (tool,) = plan_of(canvas({"a": node("Agent", params)})).nodes[NodeId("a")].tools
-    assert (tool.spec.name, tool.params.dataset_ids) == ("Retrieval", ["d1"])
+    ((name, params),) = params_of_tools(tools=["retrieval"], tool_params={"retrieval": {"dataset_ids": ["d1"]}})
+    assert (name, params["dataset_ids"]) == ("Retrieval", ["d1"])
 
 
 @each_row(

@@ -38,9 +38,9 @@ def attach(path: Path, content: bytes) -> dict[str, str]:
 
 async def test_a_file_is_read_as_text_and_as_bytes(tmp_path: Path) -> None:
     file = attach(tmp_path / "a.csv", b"\xef\xbb\xbfa,b\n")
-    assert await FILES.read([file], "") == ["a,b\n"]
+    assert await FILES.read([file]) == ["a,b\n"]
     assert await FILES.load(file) == FileContent("a.csv", b"\xef\xbb\xbfa,b\n")
-    assert await FILES.read([{**file, "content": "known"}], "") == ["known"]
+    assert await FILES.read([{**file, "content": "known"}]) == ["known"]
 
 
 @each_row(
@@ -56,11 +56,11 @@ async def test_a_file_is_read_as_text_and_as_bytes(tmp_path: Path) -> None:
     ],
 )
 async def test_a_data_uri_is_read_as_its_text(file: Any, text: str) -> None:
-    assert await FILES.read([file], "") == [text]
+    assert await FILES.read([file]) == [text]
 
 
 async def test_audio_is_transcribed(tmp_path: Path) -> None:
-    assert await FILES.read([attach(tmp_path / "a.mp3", b"123")], "") == ["heard a.mp3 of 3 bytes"]
+    assert await FILES.read([attach(tmp_path / "a.mp3", b"123")]) == ["heard a.mp3 of 3 bytes"]
 
 
 async def test_what_a_run_has_written_is_read(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ async def test_an_id_gives_access_to_its_content_only(tmp_path: Path) -> None:
     guessed = f"{'0' * 64}:{tmp_path / 'a.txt'}"
     (tmp_path / "a.txt").write_bytes(b"secret")
     with pytest.raises(ServiceError, match="has changed"):
-        await FILES.read([{"id": guessed, "file_id": "x"}], "")
+        await FILES.read([{"id": guessed, "file_id": "x"}])
 
 
 async def test_paths_and_other_ids_are_not_read(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ async def test_paths_and_other_ids_are_not_read(tmp_path: Path) -> None:
     for file in ({"id": str(tmp_path / "a.txt")}, {"path": str(tmp_path / "a.txt")}, {"id": 7}, 3, None):
         assert await FILES.load(file) is None
     with pytest.raises(ServiceError, match="has no content"):
-        await FILES.read([{"id": str(tmp_path / "a.txt")}], "")
+        await FILES.read([{"id": str(tmp_path / "a.txt")}])
     assert await FILES.load({"id": "x", "text": "data:text/csv,a"}) == FileContent("uploaded.csv", b"a")
 
 

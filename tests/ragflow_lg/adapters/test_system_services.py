@@ -20,7 +20,7 @@ async def test_contents_are_returned_in_order() -> None:
         {"name": "x.png", "value": PIXEL},
         "/etc/passwd",
     ]
-    assert await InlineFiles().read(files, "") == ["text", PIXEL, "c", "t", PIXEL, "/etc/passwd"]
+    assert await InlineFiles().read(files) == ["text", PIXEL, "c", "t", PIXEL, "/etc/passwd"]
 
 
 @each_row(
@@ -36,7 +36,7 @@ async def test_contents_are_returned_in_order() -> None:
 )
 async def test_a_file_without_content_cannot_be_read(file: Any, description: str) -> None:
     with pytest.raises(ServiceError, match="Send the text itself") as caught:
-        await InlineFiles().read(["first", file], "")
+        await InlineFiles().read(["first", file])
 
     assert description in str(caught.value)
 

@@ -35,11 +35,11 @@ def test_prior_messages_alternate_and_other_roles_and_empty_texts_are_dropped() 
 async def test_a_resumed_turn_counts_and_an_empty_query_keeps_the_previous_one() -> None:
     state = {"globals": {"sys.query": "old", "sys.conversation_turns": 1, "sys.history": ["user: old"]}}
     turn = TurnContext(fake_services())
-    update = await resume_turn(state, turn, {"query": ""})
+    update = await resume_turn(PLAN, state, turn, {"query": ""})
     assert update["history"] == [["user", ""]]
     date = update["globals"].pop("sys.date")
     assert date.startswith("2026-01-02 ")
     assert update["globals"] == {"sys.conversation_turns": 2, "sys.history": ["user: old", "user: "]}
-    update = await resume_turn(state, turn, {"query": "new", "files": [{"name": "f"}]})
+    update = await resume_turn(PLAN, state, turn, {"query": "new", "files": [{"name": "f"}]})
     assert update["globals"]["sys.query"] == "new"
     assert update["globals"]["sys.files"]

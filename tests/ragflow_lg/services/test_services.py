@@ -2,8 +2,10 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.adapters.system_services import InlineFiles
+from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.memories import Memories
+from ragflow_lg.services.services import DocumentParser, FileContent
 from ragflow_lg.services.speech import Speech
 from ragflow_lg.services.tool_policies import ToolSettings
 from tests.fakes.services import fake_services
@@ -21,6 +23,26 @@ def test_a_service_that_is_there_is_found_although_another_integration_is_not_in
     assert services.find(Memories) is services.integrations[Memories]
     with pytest.raises(SettingsError, match="mute"):
         services.find(Speech)
+
+
+class Scanner:
+    """A parser of files whose names begin with ``scan``."""
+
+    async def parse(self, file: FileContent, layout_recognize: str) -> str | None:
+        if file.name == "scan.bad":
+            raise ZeroDivisionError("no pages")
+        return f"{layout_recognize}: {file.content.decode()}" if file.name.startswith("scan") else None
+
+
+async def test_a_parser_reads_the_files_that_it_knows() -> None:
+    integrations: Any = {DocumentParser: Scanner()}
+    nothing: Any = {}
+    named = [{"name": name, "content": f"in {name}"} for name in ("a.txt", "scan.pdf", "b.txt", "scan.bad")]
+    for known, read in ((integrations, "MinerU: in scan.pdf"), (nothing, "in scan.pdf")):
+        services = fake_services(files=InlineFiles(), integrations=known)
+        assert await services.read_files([*named[:3], "unnamed"], "MinerU") == ["in a.txt", read, "in b.txt", "unnamed"]
+    with pytest.raises(ServiceError, match=r"'scan\.bad' cannot be parsed: ZeroDivisionError: no pages\.$"):
+        await fake_services(files=InlineFiles(), integrations=integrations).read_files(named, "")
 
 
 class Late:

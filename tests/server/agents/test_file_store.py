@@ -74,27 +74,27 @@ async def test_uploads_are_read_by_id_and_only_by_their_tenant(tmp_path: Path, d
     theirs = FileStore(tmp_path / "files", database, "them", 9, 999)
     await ours.save(FILE, "notes.txt", "text/plain", "grün".encode(), 1, "a1")
     sent: dict[str, Any] = {"id": FILE, "name": "other.pdf", "created_by": "them"}
-    assert await TenantFiles(ours, NoWorkers()).read([sent, "inline", {"name": "x", "content": "with it"}], "") == [
+    assert await TenantFiles(ours, NoWorkers()).read([sent, "inline", {"name": "x", "content": "with it"}]) == [
         "grün",
         "inline",
         "with it",
     ]
     for odd in (sent, {"id": "../../etc/passwd"}):
         with pytest.raises(ServiceError, match="There is no file"):
-            await TenantFiles(theirs, NoWorkers()).read([odd], "")
+            await TenantFiles(theirs, NoWorkers()).read([odd])
     for odd, problem in (({"id": 7}, "has no `id`"), ({}, "has no `id`"), (5, "is not a file but of type int")):
         with pytest.raises(ServiceError, match=f"File 2 {problem}. Send the `data` of an upload unchanged"):
-            await TenantFiles(ours, NoWorkers()).read([sent, odd], "")
+            await TenantFiles(ours, NoWorkers()).read([sent, odd])
     next(p for p in (tmp_path / "files").rglob("*") if p.is_file()).unlink()
     with pytest.raises(ServiceError, match="has been deleted"):
-        await TenantFiles(ours, NoWorkers()).read([sent], "")
+        await TenantFiles(ours, NoWorkers()).read([sent])
 
 
 async def test_a_file_too_large_for_a_run_is_refused(tmp_path: Path, database: Database) -> None:
     ours = FileStore(tmp_path / "files", database, "us", 9, 99 * MAX_READ_BYTES)
     await ours.save(FILE, "big.txt", "text/plain", b"x" * (MAX_READ_BYTES + 1), 1, "a1")
     with pytest.raises(ServiceError, match="10 MiB"):
-        await TenantFiles(ours, NoWorkers()).read([{"id": FILE}], "")
+        await TenantFiles(ours, NoWorkers()).read([{"id": FILE}])
 
 
 async def test_contents_are_encrypted(tmp_path: Path, database_url: str) -> None:
