@@ -1,12 +1,22 @@
-"""RAGFlow's routes about the server itself. They need no key, as in RAGFlow."""
+"""RAGFlow's routes about the server itself. Most need no key, as in RAGFlow."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+import asyncio
+from collections.abc import Sequence
+from functools import cache
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from ragflow_lg.base.errors import RequestError
+from ragflow_lg.component.parameter_help import parameters_of
+from ragflow_lg.server.assembly.library import catalog
 from ragflow_lg.server.http.edge.health_routes import read_states
+from ragflow_lg.server.http.shared.auth import Authenticated
 from ragflow_lg.server.http.shared.ragflow_routes import make_router
 from ragflow_lg.server.http.shared.responses import respond_json
 
@@ -39,6 +49,38 @@ async def check_health(request: Request) -> Response:
     parts = {_NAMES.get(name, name): "ok" if state == "ok" else "nok" for name, state in states.items()}
     body = {**parts, "status": "ok" if status == "ready" else "nok"}
     return respond_json(body, 200 if status == "ready" else 500, {"Cache-Control": "no-store"})
+
+
+_CATEGORIES = ("agent", "ingestion", "shared")
+
+
+@router.get("/components")
+async def list_components(
+    caller: Authenticated,
+    category: Annotated[str, Query(description="`agent`, `ingestion` or `shared`, or several with commas.")] = "",
+) -> Sequence[dict[str, Any]]:
+    """List the components with their parameters and outputs, as RAGFlow 1.0 does. All are of the category `agent`."""
+    wanted = [name.strip().lower() for name in category.split(",") if name.strip()]
+    if unknown := next((name for name in wanted if name not in _CATEGORIES), ""):
+        raise RequestError(f"unknown category: {unknown[:80]}", 400)
+    return await asyncio.to_thread(_describe_components) if not wanted or "agent" in wanted else ()
+
+
+@cache
+def _describe_components() -> Sequence[dict[str, Any]]:
+    return [
+        {
+            "name": spec.name.lower(),
+            "category": "agent",
+            "inputs": _describe_fields(spec.params),
+            "outputs": _describe_fields(spec.outputs),
+        }
+        for spec in catalog()
+    ]
+
+
+def _describe_fields(model: type[BaseModel]) -> dict[str, str]:
+    return {one.name: one.about or one.type for one in parameters_of(model)}
 
 
 _NAMES = {"database": "db"}
