@@ -168,8 +168,10 @@ def open_http(settings: Settings, source: Source) -> GuardedHttpClient:
     return GuardedHttpClient(HttpSettings(allow, http.timeout_s, MAX_BODY_BYTES))
 
 
-def with_api(settings: Settings, source: Source, key: str, work: Callable[[RagflowApi], Awaitable[T]]) -> T:
-    """Connect to the server, run ``work`` with it, and return the result.
+def with_api(
+    settings: Settings, source: Source, key: str, work: Callable[[RagflowApi], Awaitable[T]], *, timeout_s: float = 60.0
+) -> T:
+    """Connect to the server, run ``work`` with it, and return the result. ``timeout_s`` limits each request.
 
     Raises:
         ServiceError: if the server fails, or its address is refused.
@@ -178,7 +180,7 @@ def with_api(settings: Settings, source: Source, key: str, work: Callable[[Ragfl
 
     async def run() -> T:
         async with contextlib.aclosing(open_http(settings, source)) as http:
-            return await work(RagflowApi(ApiAddress(source.url, key), http))
+            return await work(RagflowApi(ApiAddress(source.url, key, timeout_s), http))
 
     with explain_refusal():
         return asyncio.run(run())

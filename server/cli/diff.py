@@ -58,11 +58,10 @@ def diff(
 
 
 def _as_page(old: Path, new: Path, found: Sequence[Difference]) -> str:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     from ragflow_lg.dsl_compiler.drawing import sketch_source
     from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
     from ragflow_lg.server.assembly.library import catalog
+    from ragflow_lg.server.cli.pages import render_page
     from ragflow_lg.server.settings import load_settings
 
     def sketch(file: Path) -> Sketch:
@@ -75,10 +74,8 @@ def _as_page(old: Path, new: Path, found: Sequence[Difference]) -> str:
     def draw(file: Path, own: Mark) -> tuple[str, Markup]:
         return file.name, Markup(to_svg(sketch(file).with_marks(_marks(found, own))))
 
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
-    )
-    return environment.get_template("diff.html").render(
+    return render_page(
+        "diff.html",
         drawings=[draw(old, "removed"), draw(new, "added")],
         lines=[(_CLASSES.get(line.strip()[:1]), line) for line in as_lines(found)],
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from ragflow_lg.base.errors import CompileError, ServiceError, SettingsError
 from ragflow_lg.dsl_compiler.comparison import compare_canvases
@@ -19,6 +19,7 @@ from ragflow_lg.server.assembly.canvas_files import read_canvas
 from ragflow_lg.server.assembly.library import catalog
 from ragflow_lg.server.cli.diagnostics_output import expand_paths, to_sarif
 from ragflow_lg.server.cli.diff import as_lines
+from ragflow_lg.server.cli.pages import render_page
 from ragflow_lg.server.cli.terminal import Style, count_of, paint, print_note, printable, replace_file
 
 if TYPE_CHECKING:
@@ -258,16 +259,11 @@ _MARKS: dict[str, Mark] = {"breaks": "error", "differs": "changed"}
 
 def build_page(reports: Sequence[Report]) -> str:
     """Return the page: what is known and what is not, a table of the canvases, and each canvas with its drawing."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     from ragflow_lg import __version__
 
     ranked = sorted(reports, key=lambda r: (-r.count("breaks"), -r.count("differs"), -r.count("looks"), r.name))
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
-    )
-    environment.filters["code"] = _mark_code
-    return environment.get_template("ragflow_1_report.html").render(
+    return render_page(
+        "ragflow_1_report.html",
         title="What RAGFlow 1.0 changes" + (f" for {_title(ranked[0])}" if len(ranked) == 1 else ""),
         lead=_lead(ranked),
         head=HEAD,
@@ -330,8 +326,3 @@ def _drawing(report: Report) -> Markup | None:
         if finding.node and finding.rule.class_ in _MARKS:
             marks.setdefault(finding.node, _MARKS[finding.rule.class_])
     return Markup(to_svg(sketch.with_marks(marks)).replace(" (changed)", "").replace(" (error)", ""))
-
-
-def _mark_code(text: str) -> Markup:
-    parts = str(escape(text)).split("`")
-    return Markup("".join(f"<code>{part}</code>" if index % 2 else part for index, part in enumerate(parts)))

@@ -42,10 +42,15 @@ class RecordedRagflow(HttpServer):
         path = unquote(request.path.partition("?")[0])
         unknown: Any = {"status": 404, "body": {"code": 404, "message": f"Not Found: {path}", "data": None}}
         missing: Any = next((body for form, body in self.missing.items() if re.fullmatch(form, path)), unknown)
-        answer = self.answers.get(f"{request.method} {path}", missing)
+        answer: Any = self.answers.get(f"{request.method} {path}", missing)
         sizes = [int(size) for size in parse_qs(request.path.partition("?")[2]).get("page_size", ())]
         if self.has_strict_pages and any(not 1 <= size <= 100 for size in sizes):
             answer = {"body": {"code": 101, "message": "page_size must be between 1 and 100"}}
+        if "frames" in answer:
+            frames = "".join(f"data:{json.dumps(frame)}\n\n" for frame in answer["frames"])
+            return Route(
+                "", headers={"Content-Type": "text/event-stream", **self.headers}, body=f"{frames}data:[DONE]\n\n"
+            )
         return Route(
             "",
             status=answer.get("status", 200),

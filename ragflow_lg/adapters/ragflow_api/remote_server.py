@@ -22,6 +22,8 @@ class RemoteServer(Struct, frozen=True):
     @property
     def name(self) -> str:
         """The server in words."""
+        if self.version.startswith("ragflow-lg"):
+            return self.version
         kind = ", written in Go as 1.0 is" if self.is_go else ""
         return f"RAGFlow {self.version or '(it does not tell its version)'}{kind}"
 
