@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.integrations.knowledge.tenant_knowledge import TenantKnowledge
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch, DocumentCount, Metadata, SearchResult
 
 Row: TypeAlias = dict[str, Any]
@@ -24,7 +23,9 @@ def chunk(id_: str, content: str, document: str = "guide.pdf", dataset: str = "d
 class SharedKnowledge:
     """A knowledge store of which tenants get parts."""
 
-    def for_tenant(self: Any, settings: Any, services: Any) -> TenantKnowledge:
+    def for_tenant(self: Any, settings: Any, services: Any) -> Any:
+        from ragflow_lg.integrations.knowledge.tenant_knowledge import TenantKnowledge
+
         return TenantKnowledge(self, settings)
 
 

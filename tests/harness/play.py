@@ -1,7 +1,7 @@
 """Execution of a conformance case by our engine."""
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -14,10 +14,6 @@ from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.dsl_compiler import compile_canvas
-from ragflow_lg.integrations.code.http_sandbox import HttpSandbox
-from ragflow_lg.integrations.code.programs import CodeSandbox
-from ragflow_lg.integrations.documents.report_settings import ReportSettings
-from ragflow_lg.integrations.documents.worker_reports import WorkerReports
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.knowledge import DatasetSearch
 from ragflow_lg.services.memories import MemorySearch
@@ -86,7 +82,7 @@ async def play(case: Case, reopen: OpenStore | None = None) -> list[TurnResult]:
     knowledge, memories = FakeKnowledge.of_case(kb), FakeMemories.of_case(kb)
     sandbox = SandboxService()
     async with start_stub(case) as (server, http), sandbox.running():
-        code = HttpSandbox(f"http://127.0.0.1:{sandbox.port}", GuardedHttpClient(HttpSettings(allow=("127.0.0.1",))))
+        integrations = open_integrations(sandbox.port)
         for turn in case.data["turns"][: len(case.expected)]:
             scripts.scripts = {
                 name: [dict(e) for e in entries] for name, entries in turn.get("tool_script", {}).items()
@@ -102,10 +98,7 @@ async def play(case: Case, reopen: OpenStore | None = None) -> list[TurnResult]:
                 servers=servers,
                 knowledge=knowledge,
                 memories=memories,
-                integrations={
-                    CodeSandbox: code,
-                    Reports: WorkerReports(ReportSettings(system_fonts=False), NoWorkers()),
-                },
+                integrations=integrations,
                 artifacts=NamedArtifacts(),
             )
             sandbox.play(turn.get("sandbox_script", ()), turn.get("sandbox_health", 200))
@@ -125,6 +118,23 @@ async def play(case: Case, reopen: OpenStore | None = None) -> list[TurnResult]:
             knowledge.searches.clear()
             memories.searches.clear()
     return results
+
+
+def open_integrations(port: int) -> dict[Any, Any]:
+    """Return the services of the integrations whose folders are there. The sandbox service listens on the port."""
+    found = dict[Any, Any]()
+    with suppress(ModuleNotFoundError):
+        from ragflow_lg.integrations.code.http_sandbox import HttpSandbox
+        from ragflow_lg.integrations.code.programs import CodeSandbox
+
+        http = GuardedHttpClient(HttpSettings(allow=("127.0.0.1",)))
+        found[CodeSandbox] = HttpSandbox(f"http://127.0.0.1:{port}", http)
+    with suppress(ModuleNotFoundError):
+        from ragflow_lg.integrations.documents.report_settings import ReportSettings
+        from ragflow_lg.integrations.documents.worker_reports import WorkerReports
+
+        found[Reports] = WorkerReports(ReportSettings(system_fonts=False), NoWorkers())
+    return found
 
 
 async def _play_turn(

@@ -46,6 +46,19 @@ async def ask():
 
 asyncio.run(ask())
 """
+PLAY = """
+import json, sys
+from tests.conftest import FIXTURES
+from tests.harness.cases import read_cases
+from tests.harness.conformance import judge
+
+for case in read_cases(FIXTURES / "conformance"):
+    text = json.dumps(case.data["dsl"])
+    if not any(f'"component_name": "{name}"' in text for name in sys.argv[1:]):
+        verdict = judge(case)
+        print(verdict.outcome, verdict.case, verdict.reason)
+"""
+"""Plays the conformance cases without these components."""
 NEEDY = {
     "a": node("Retrieval", {"query": "sys.query", "dataset_ids": ["x"], "rerank_id": "r", "use_kg": True}, ["b"]),
     "b": node("Message", {"content": ["x"], "memory_ids": ["x"], "auto_play": True}),
@@ -72,6 +85,10 @@ def test_a_removed_folder_is_only_missed_where_it_is_used(entry_point: EntryPoin
     assert removed.commands.keys().isdisjoint(listed)
     answer = run(tmp_path, "-m", "ragflow_lg", "run", str(ROOT / "examples" / "loop.json"), "Hello", "--model", "demo")
     assert answer.returncode == 0, answer.stderr
+    played = run(tmp_path, "-c", PLAY, *removed.components)
+    assert played.returncode == 0, played.stderr
+    lines = played.stdout.splitlines()
+    assert (len(lines) > 60, [line for line in lines if not line.startswith("pass ")]) == (True, [])
     document = canvas({"a": node(next(iter(removed.components), "Unknown"))})
     (tmp_path / "canvas.json").write_text(json.dumps(document))
     checked = run(tmp_path, "-m", "ragflow_lg", "check", "canvas.json")
