@@ -83,7 +83,7 @@ $(VALE):
 
 # The documentation as a site that also opens from disk; a broken link is an error.
 site: $(VENV)/.ok
-	@rm -rf .cache/documentation && mkdir -p .cache/documentation && cp -r docs zensical.toml .cache/documentation
+	@rm -rf .cache/documentation && mkdir -p .cache/documentation && $(BIN)/python -m tests.harness.pages .cache/documentation
 	@cd .cache/documentation && $(CURDIR)/$(BIN)/python -m zensical build --strict # it fills a folder .cache of its own
 	@echo "Open .cache/documentation/site/index.html"
 

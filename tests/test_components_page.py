@@ -50,7 +50,7 @@ def test_every_component_and_no_other_has_a_row() -> None:
 
 @each_row("name", sorted(spec.name for spec in load_catalog()))
 def test_a_page_describes_the_component(name: str) -> None:
-    pages = re.findall(r"\((\w+\.md)", ROWS[name]) if name in ROWS else ["tools.md"]
+    pages = re.findall(r"\(([\w/.]+\.md)", ROWS[name]) if name in ROWS else ["tools.md"]
     texts = [DESCRIPTIONS if page == "components.md" else (DOCS / page).read_text("utf-8") for page in pages]
     assert any(re.search(rf"\b{name}\b", text) for text in texts), pages
 

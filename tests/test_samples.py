@@ -5,17 +5,15 @@ import builtins
 import json
 import re
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from ragflow_lg.server.settings import Settings
+from tests.harness.pages import PAGES, ROOT
 from tests.harness.rows import each_row
 
-ROOT = Path(__file__).parents[1]
-PAGES = ["README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
 GIVEN = {"play", "run", "runner"}
 """What a sample may leave to its reader."""
 

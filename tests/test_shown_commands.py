@@ -3,7 +3,6 @@
 import re
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 
 import typer
 from typer import Context as TyperContext
@@ -12,11 +11,10 @@ from typer.exceptions import TyperException
 from typer.main import get_command
 
 from ragflow_lg.server.cli.command_line import app
+from tests.harness.pages import PAGES, ROOT
 from tests.harness.rows import each_row
 
-ROOT = Path(__file__).parents[1]
-DOCS = sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))
-PAGES = ["README.md", "CONTRIBUTING.md", "examples/README.md", *DOCS]
+SHOWING = ["CONTRIBUTING.md", "examples/README.md", *PAGES]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SHELLS = ("", "sh", "bash", "console")
 INLINE = re.compile(r"(?<!`)`ragflow-lg ([^`]+)`(?!`)", re.DOTALL)
@@ -70,7 +68,7 @@ def mistake(words: list[str]) -> str:
     return ""
 
 
-@each_row("page", PAGES)
+@each_row("page", SHOWING)
 def test_the_commands_of_a_page_are_understood(page: str) -> None:
     found = {shlex.join(words): mistake(words) for words in shown_commands(page)}
     assert {command: text for command, text in found.items() if text} == {}
@@ -84,4 +82,4 @@ def test_mistakes_are_found() -> None:
 
 
 def test_the_pages_show_many_commands() -> None:
-    assert sum(1 for page in PAGES for _ in shown_commands(page)) > 200
+    assert sum(1 for page in SHOWING for _ in shown_commands(page)) > 200

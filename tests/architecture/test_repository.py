@@ -13,6 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.architecture.sources import ROOT, imported_modules, sources
+from tests.harness.pages import DOCS, PAGES
 from tests.harness.rows import each_row
 
 pytestmark = pytest.mark.slow
@@ -32,9 +33,6 @@ ADDRESSES = re.compile(
         )
     )
 )
-
-
-DOCS = sorted((ROOT / "docs").glob("*.md"))
 
 
 def project() -> dict[str, Any]:
@@ -116,7 +114,7 @@ OWN_FILES = {"my_canvas.json", "agents/customer_service.json"}
 """What a reader has."""
 
 
-@each_row("page", ["README.md", "examples/README.md", *sorted(f"docs/{p.name}" for p in DOCS)])
+@each_row("page", ["examples/README.md", *PAGES])
 def test_the_pages_name_canvases_that_are_there(page: str) -> None:
     text = (ROOT / page).read_text("utf-8")
     named = re.findall(r"ragflow-lg (?:run|check|canvas draw) ([\w/.]+\.json)", text)
@@ -124,7 +122,7 @@ def test_the_pages_name_canvases_that_are_there(page: str) -> None:
     assert [name for name in named if name not in OWN_FILES and not (ROOT / name).is_file()] == []
 
 
-@each_row("page", ["README.md", "CONTRIBUTING.md", "examples/README.md", *sorted(f"docs/{p.name}" for p in DOCS)])
+@each_row("page", ["CONTRIBUTING.md", "examples/README.md", *PAGES])
 def test_links_between_the_pages_lead_somewhere(page: str) -> None:
     targets = re.findall(r"\]\((?!https?://|#)([^)#\s]+)", (ROOT / page).read_text("utf-8"))
     assert [target for target in targets if not (ROOT / page).parent.joinpath(target).exists()] == []
@@ -137,7 +135,7 @@ def test_every_page_can_be_reached_from_the_first() -> None:
         reached.add(page)
         links = re.findall(r"\]\((?!https?://|#)([^)#\s]+\.md)", page.read_text("utf-8"))
         waiting += [target for link in links if (target := (page.parent / link).resolve()) not in reached]
-    assert [page.name for page in sorted(DOCS) if page not in reached] == []
+    assert [page.name for page in DOCS if page not in reached] == []
 
 
 def test_files_that_the_pages_name_exist() -> None:

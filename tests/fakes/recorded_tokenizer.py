@@ -1,4 +1,4 @@
-"""Results of RAGFlow's tokenizer, from infinity-sdk 0.7.4 (its NLTK parts replaced; see docs/elasticsearch.md).
+"""Results of RAGFlow's tokenizer, from infinity-sdk 0.7.4 (its NLTK parts replaced; see elasticsearch.md).
 
 Other texts are split by the portable tokenizer.
 """

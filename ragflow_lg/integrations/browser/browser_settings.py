@@ -8,7 +8,7 @@ from ragflow_lg.server.settings.sections import Section
 
 
 class BrowserSection(Section):
-    """``[browser]``: Chromium, and what one browser may use. See ``docs/browser.md``."""
+    """``[browser]``: Chromium, and what one browser may use. See ``ragflow_lg/integrations/browser/browser.md``."""
 
     executable: str = ""
     """Path of Chromium. Default: the installed one."""

@@ -130,7 +130,7 @@ SYSTEM_INTERPRETERS = Interpreters()
 
 
 class CodeSection(KeySection):
-    """``[code]``: where CodeExec runs programs, and their limits. See ``docs/code.md``."""
+    """``[code]``: where CodeExec runs programs, and their limits. See ``ragflow_lg/integrations/code/code.md``."""
 
     provider: Provider = "auto"
     """``bubblewrap`` on this machine, ``http`` for a service, ``refuse`` for none. ``auto`` takes the service if it has

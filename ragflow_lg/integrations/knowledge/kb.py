@@ -164,7 +164,7 @@ async def _add(path: Path, name: str, embedding: str, prune: bool, parallel: int
     if not files:
         print_line(f"{path} contains no supported file.")
     if record is not None and record.chunks > MAX_CHUNKS:
-        print_note(f"{record.name} now has {record.chunks:,} chunks. Use a server for this size (docs/knowledge.md).")
+        print_note(f"{record.name} now has {record.chunks:,} chunks. Use a server for this size (knowledge.md).")
     return not report.failed
 
 
@@ -199,7 +199,7 @@ def _print_report(report: AddedFiles, dataset: DatasetRecord, embedder: Embedder
     parts += [count_of(len(report.duplicates), "duplicate")] if report.duplicates else []
     print_line(f"{dataset.name}: {', '.join(parts)}; {count_of(report.chunks, 'new chunk')}")
     if embedder.is_stand_in:
-        print_note(f'Vectors: {embedder.name}. For semantic search set [embeddings."ID"] (docs/knowledge.md).')
+        print_note(f'Vectors: {embedder.name}. For semantic search set [embeddings."ID"] (knowledge.md).')
 
 
 @kb.command(no_args_is_help=True)

@@ -46,7 +46,7 @@ def studio(
     Writes langgraph.json and a module with a graph for each canvas, and starts LangGraph's development server. A
     changed canvas is used from the next run on; adding or removing one restarts the server. With memory://, LangGraph's
     server stores the sessions itself; with other stores, the commands and the server of ragflow-lg share them. See
-    docs/studio.md.
+    ragflow_lg/integrations/studio/studio.md.
 
     Examples:
     ragflow-lg studio examples --model demo

@@ -25,7 +25,7 @@ MODES: dict[str, set[str]] = {
 
 @dataclass(frozen=True)
 class Api:
-    """A server's API, and where it does what LangGraph's own server does. docs/studio.md lists what differs."""
+    """A server's API, and where it does what LangGraph's own server does. Studio's page lists what differs."""
 
     client: Any
     returns_all_pauses: bool = True

@@ -27,7 +27,7 @@ from tests.stores import fresh_prefix
 
 pytestmark = pytest.mark.slow
 
-PAGE = (ROOT / "docs" / "studio.md").read_text("utf-8")
+PAGE = (ROOT / "ragflow_lg" / "integrations" / "studio" / "studio.md").read_text("utf-8")
 SAMPLE = re.compile(r"^curl -X POST \S+/threads .*?-d '(.+?)'$", re.MULTILINE | re.DOTALL)
 
 
