@@ -13,15 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from ragflow_lg.base.errors import DatabaseError, RequestError
 from ragflow_lg.server.database.database import TenantRepository
-from ragflow_lg.server.database.tables import (
-    AgentRow,
-    MessageRow,
-    PauseTimeoutRow,
-    RunRow,
-    ScheduleRow,
-    SessionRow,
-    VersionRow,
-)
+from ragflow_lg.server.database.tables import AgentRow, MessageRow, PauseTimeoutRow, RunRow, SessionRow, VersionRow
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession
@@ -114,7 +106,7 @@ class AgentRepository(TenantRepository[AgentRow]):
                 return None
             sessions = list(await db.scalars(selection))
             await db.execute(delete(MessageRow).where(*self._mine(MessageRow, session_id=selection)))
-            for table in (PauseTimeoutRow, RunRow, ScheduleRow, SessionRow, VersionRow):
+            for table in (PauseTimeoutRow, RunRow, SessionRow, VersionRow):
                 await db.execute(delete(table).where(*self._mine(table, agent_id=agent_id)))
             await db.delete(agent)
             return sessions
