@@ -29,6 +29,9 @@ MAX_VERSIONS = 200
 MAX_MCP_SERVERS = 500
 MAX_TITLE_CHARS = 255
 
+_GONE = (102, 103)
+"""What is answered about an agent that does not exist: up to 0.27, and since 1.0, where it may also be another's."""
+
 
 class RemoteAgent(Struct, frozen=True):
     """An agent with its draft. Times are epoch milliseconds."""
@@ -84,7 +87,12 @@ async def read_agent(api: RagflowApi, row: Mapping[str, Any]) -> RemoteAgent:
         raise ServiceError(f"The id {id_[:80]!r} is not an id of RAGFlow's.")
     full = row
     if not read_object(row.get("dsl")):
-        full = {**row, **as_map(await api.get(f"/api/v1/agents/{id_}"))}
+        try:
+            full = {**row, **as_map(await api.get(f"/api/v1/agents/{id_}"))}
+        except RefusalError as error:
+            if error.api_code not in _GONE:
+                raise
+            raise ServiceError(f"{error} It may have been deleted since it was listed.") from error
     dsl = read_object(full.get("dsl"))
     if not dsl:
         raise ServiceError("RAGFlow sent no canvas.")

@@ -9,6 +9,9 @@ from msgspec import Struct
 from ragflow_lg.adapters.ragflow_api.api_client import RagflowApi, as_map, read_text
 from ragflow_lg.base.errors import RefusalError
 
+OWN = "ragflow-lg"
+"""How the version of such a server begins. It stores the same, also for programs that it answers as 1.0 does."""
+
 
 class RemoteServer(Struct, frozen=True):
     """What a server says about itself."""
@@ -22,7 +25,7 @@ class RemoteServer(Struct, frozen=True):
     @property
     def name(self) -> str:
         """The server in words."""
-        if self.version.startswith("ragflow-lg"):
+        if self.version.startswith(OWN):
             return self.version
         kind = ", written in Go as 1.0 is" if self.is_go else ""
         return f"RAGFlow {self.version or '(it does not tell its version)'}{kind}"
@@ -51,9 +54,9 @@ async def recognise(api: RagflowApi) -> RemoteServer:
     """
     language = as_map(await _ask(api, "/api/v1/language")).get("language")
     version = await _ask(api, "/api/v1/system/version")
-    api.is_go = api.is_go or language == "go"
     text = read_text({"version": version}, "version", max_chars=60) if isinstance(version, str) else ""
-    return RemoteServer(" ".join(text.split()), api.is_go, not api.is_go or await _can_search(api))
+    is_go = (api.is_go or language == "go") and not text.startswith(OWN)
+    return RemoteServer(" ".join(text.split()), is_go, not is_go or await _can_search(api))
 
 
 async def _ask(api: RagflowApi, path: str) -> Any:

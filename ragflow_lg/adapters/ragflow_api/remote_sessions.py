@@ -189,7 +189,7 @@ def _pair_references(roles: Sequence[Any], references: Sequence[Mapping[str, Any
         return dict(zip(answers, references, strict=False))
     if len(references) != roles.count("user"):
         return {}
-    turns = [*accumulate(role == "user" for role in roles)]
+    turns: list[int] = [*accumulate(int(role == "user") for role in roles)]
     return {number: references[turns[number] - 1] for number in answers if turns[number]}
 
 

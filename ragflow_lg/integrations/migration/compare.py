@@ -224,7 +224,7 @@ def _print_report(report: Report) -> None:
         table = Table(box=None, padding=(0, 2, 0, 3), header_style="dim", expand=True)
         table.add_column(no_wrap=True)
         for name in report.names:
-            table.add_column(Text(name), ratio=1, overflow="fold")
+            table.add_column(Text(printable(name)), ratio=1, overflow="fold")
         for row in pair.rows:
             table.add_row(("= " if row.is_same else "≠ ") + row.label, text(row.theirs), text(row.ours))
         table.add_row("time", *(f"{seconds:.1f} s" for seconds in pair.seconds))

@@ -60,6 +60,16 @@ async def test_strange_agents_are_refused(ragflow: RecordedRagflow, row: dict[st
         await read_agent(open_api(ragflow), row)
 
 
+@each_row("generation", ["0.25.6", "0.27", "1.0"])
+async def test_an_agent_that_was_deleted_meanwhile_is_reported(generation: str) -> None:
+    async with RecordedRagflow(generation).running() as server:
+        assert isinstance(server, RecordedRagflow)
+        if generation != "1.0":
+            server.answers[f"GET /api/v1/agents/{PAINTER}"] = {"body": {"code": 102, "message": "canvas not found."}}
+        with pytest.raises(ServiceError, match="It may have been deleted since it was listed"):
+            await read_agent(open_api(server), {"id": PAINTER if generation != "1.0" else "0" * 32})
+
+
 COLOURS, DOCUMENT = "d1" * 16, "dc" * 16
 
 
@@ -185,3 +195,5 @@ async def test_the_server_is_recognised(generation: str, version: str, is_go: bo
 async def test_a_server_in_go_is_known_by_its_language_too(ragflow: RecordedRagflow) -> None:
     ragflow.set("/api/v1/language", {"language": "go"})
     assert (await recognise(open_api(ragflow))).is_go
+    ragflow.set("/api/v1/system/version", "ragflow-lg 0.1.0")
+    assert not (await recognise(open_api(ragflow))).is_go
