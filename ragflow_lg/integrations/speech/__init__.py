@@ -17,4 +17,5 @@ INTEGRATION = Integration(
             "speech model", "model-unavailable", ".speech_settings:find_problem", _SECTION, "tts-1@OpenAI"
         )
     },
+    routes=(".speech_routes:router",),
 )
