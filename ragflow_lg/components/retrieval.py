@@ -309,7 +309,7 @@ def _describe_unknown(ids: Sequence[str]) -> str:
     verb = "are" if len(ids) > 1 else "is"
     return (
         f"No memory is selected: {names} {verb} not declared in the settings, or not for this tenant. Add {sections}"
-        " to ragflow-lg.toml, or the id to memories of the tenant."
+        " to ragflow-lg.toml, or the id to memories of the tenant, or create one over HTTP."
     )
 
 

@@ -29,6 +29,8 @@ class Exchange(Struct, frozen=True):
     answer: str
     agent: str = ""
     """The id of the agent, which the memories add."""
+    session: str = ""
+    """The id of the session, which the memories add to what a run says."""
 
 
 class MemorySearch(Struct, frozen=True):
@@ -58,6 +60,10 @@ class Remembered(Struct, frozen=True):
     source: str = ""
     """The key of the exchange from which it was extracted; ``""`` for the exchange itself."""
     similarity: float = 0.0
+    session: str = ""
+    """The session of the exchange."""
+    is_active: bool = True
+    """Whether searches find it."""
 
 
 class MemoryResult(Struct, frozen=True):
@@ -65,7 +71,7 @@ class MemoryResult(Struct, frozen=True):
 
     entries: tuple[Remembered, ...] = ()
     is_known: bool = False
-    """Whether the settings declare at least one of the memories."""
+    """Whether at least one of the memories exists."""
 
 
 class Memories(Protocol):
@@ -84,7 +90,7 @@ class Memories(Protocol):
         ...
 
     async def remember(self, memories: Sequence[str], exchange: Exchange) -> Sequence[str]:
-        """Store an exchange in memories, and return those that the settings do not declare.
+        """Store an exchange in memories, and return those that do not exist.
 
         What the exchange says is extracted in the background.
 

@@ -39,6 +39,9 @@ def _manage_agents(client: Any, dsls: dict[str, Any]) -> dict[str, Any]:
     session = agent.create_session()
     results["sessions"] = [found.id == session.id for found in agent.list_sessions(id=session.id)]
     agent.delete_sessions(ids=[session.id])
+    for _ in range(2):
+        agent.create_session()
+    agent.delete_sessions(ids=[found.id for found in agent.list_sessions()])
     results["left"] = len(agent.list_sessions())
     client.delete_agent(agent.id)
     results["agents left"] = len(client.list_agents())
@@ -70,6 +73,8 @@ def main() -> None:
     url, key, dsls = sys.argv[1], os.environ["KEY"], json.loads(sys.argv[2])
     client = importlib.import_module("ragflow_sdk").RAGFlow(key, url)
     results = {"crud": _try(lambda: _manage_agents(client, dsls)), "asking": _try(lambda: _run_turns(client, dsls))}
+    results["missing"] = [_try(lambda: client.create_chat("x")), _try(lambda: client.create_dataset("x"))]
+    results["missing"] += [_try(lambda: client.get_dataset("x")), _try(lambda: client.retrieve(["x"], question="x"))]
     results["refused"] = _try(lambda: importlib.import_module("ragflow_sdk").RAGFlow("wrong", url).list_agents())
     print(json.dumps(results))
 

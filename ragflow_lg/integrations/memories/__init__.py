@@ -11,5 +11,5 @@ INTEGRATION = Integration(
     needs={"memory": NeedKind("memory", "memory-unknown", ".memory_settings:find_problem", "[memories.{key}]\n")},
     commands={"memory": Command("Models and data", ".memory_command:memory", _ABOUT)},
     prompts={"memory_extraction": ".memory_prompt:PROMPT"},
-    routes=(".memory_routes:router",),
+    routes=(".memory_routes:router", ".ragflow_memory_routes:router"),
 )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Memory = Annotated[str, typer.Argument(help='ID of [memories."ID"].', metavar="MEMORY")]
+Memory = Annotated[str, typer.Argument(help='ID of [memories."ID"], or of a created memory.', metavar="MEMORY")]
 User = Annotated[str, typer.Option("--user", help="The user: sys.user_id, or what the canvas names.", metavar="USER")]
 Tenant = Annotated[str, typer.Option("--tenant", help="Tenant of the agents.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print each entry as a JSON object.")]
@@ -44,7 +44,7 @@ def list_(
     as_json: AsJson = False,
     settings: SettingsFile = None,
 ) -> None:
-    """List the memories of the settings, a memory's users, or what it contains about a user, newest first.
+    """List the memories, a memory's users, or what it contains about a user, newest first.
 
     Example: ragflow-lg memory list preferences --user anna
     """
@@ -63,7 +63,7 @@ def list_(
             return
         _print_entries(shelf.remembered(await shelf.entries(shelf.namespace(tenant, user))), as_json=as_json)
 
-    _run(settings, show)
+    _run(settings, tenant, show)
 
 
 @memory.command(no_args_is_help=True)
@@ -90,7 +90,7 @@ def search(
         candidates = [entry for _, entry in await shelf.search(place, question, keywords_weight, now)]
         return sorted(candidates, key=lambda entry: -entry.similarity)[:top_n]
 
-    found = [entry for entry in _run(settings, find) if entry.similarity >= threshold]
+    found = [entry for entry in _run(settings, tenant, find) if entry.similarity >= threshold]
     _print_entries(found, as_json=as_json, has_scores=True)
 
 
@@ -107,7 +107,7 @@ def export(user: User, tenant: Tenant = "default", output: Output = None, settin
             entries += shelf.remembered(await shelf.entries(shelf.namespace(tenant, user)))
         return entries
 
-    entries = _run(settings, collect)
+    entries = _run(settings, tenant, collect)
     content = b"".join(orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE, default=_as_map) for entry in entries)
     write_output(content, output)
     if output is not None:
@@ -143,7 +143,7 @@ def delete(
             deleted += await (shelf.delete_with_extracted(place, key) if key else shelf.delete_user(place))
         return deleted
 
-    print_line(f"deleted {count_of(_run(settings, remove), 'entry', 'entries')}")
+    print_line(f"deleted {count_of(_run(settings, tenant, remove), 'entry', 'entries')}")
 
 
 @memory.command()
@@ -161,28 +161,28 @@ def reembed(
         chosen = [_get(shelves, memory_id)] if memory_id else list(shelves.values())
         return sum([await shelf.embed_again(tenant) for shelf in chosen])
 
-    print_line(f"embedded {count_of(_run(settings, embed), 'entry', 'entries')} again")
+    print_line(f"embedded {count_of(_run(settings, tenant, embed), 'entry', 'entries')} again")
 
 
 def _get(shelves: Mapping[str, MemoryShelf], memory_id: str) -> MemoryShelf:
     if memory_id not in shelves:
-        known = f" They declare {', '.join(map(repr, shelves))}." if shelves else ""
+        known = f" There are {', '.join(map(repr, shelves))}." if shelves else ""
         raise SettingsError(f'There is no memory {memory_id!r}. Add [memories."{memory_id}"] to the settings.{known}')
     return shelves[memory_id]
 
 
-def _run(settings: Path | None, work: Callable[[Mapping[str, MemoryShelf]], Awaitable[T]]) -> T:
-    from ragflow_lg.integrations.memories.memory_settings import MemorySections
+def _run(settings: Path | None, tenant: str, work: Callable[[Mapping[str, MemoryShelf]], Awaitable[T]]) -> T:
     from ragflow_lg.integrations.memories.open_memories import open_shelves
     from ragflow_lg.server.settings import load_settings
 
     loaded = load_settings(settings)
-    if not loaded.section(MemorySections):
-        raise SettingsError('The settings declare no memory. Add [memories."ID"].')
 
     async def run() -> T:
         async with open_shelves(loaded) as shelves:
-            return await work(shelves)
+            created = {shelf.settings.id: shelf for shelf in await shelves.created.list(tenant)}
+            if not shelves.declared and not created:
+                raise SettingsError('The settings declare no memory, and the tenant has none. Add [memories."ID"].')
+            return await work({**shelves.declared, **created})
 
     return asyncio.run(run())
 

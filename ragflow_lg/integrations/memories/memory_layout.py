@@ -17,6 +17,12 @@ from ragflow_lg.services.memories import MAX_TEXT_CHARS, MEMORY_TYPES, Exchange,
 ROOT = "memories"
 """The first label of all namespaces of memories."""
 
+DEFINITIONS = "memory-definitions"
+"""The first label of the namespaces of memories that tenants have created, one for each tenant."""
+
+ACTIVE = "is_active"
+"""The field that tells whether searches find an item."""
+
 FIELD = "content"
 """The field of an item that is embedded."""
 
@@ -55,6 +61,16 @@ def memory_namespace(memory: str, tenant: str, user: str) -> tuple[str, str, str
 def users_prefix(memory: str, tenant: str) -> tuple[str, str, str]:
     """Return the beginning of the namespaces of all users."""
     return memory_namespace(memory, tenant, "")[:3]
+
+
+def definitions_namespace(tenant: str) -> tuple[str, str]:
+    """Return the namespace of the memories that a tenant has created."""
+    return DEFINITIONS, _label(tenant)
+
+
+def message_number(namespace: tuple[str, ...], key: str) -> int:
+    """Return the number of an entry, by which RAGFlow's API names it. JavaScript represents it exactly."""
+    return int(hashlib.sha256("\0".join((*namespace, key)).encode()).hexdigest()[:13], 16)
 
 
 def _label(text: str) -> str:
@@ -99,6 +115,7 @@ def exchange_value(exchange: Exchange, time: str, now: float) -> dict[str, Any]:
         FIELD: f"User: {question}\nAssistant: {answer}",
         "user": exchange.user,
         "agent": exchange.agent,
+        "session": exchange.session,
         "valid_at": time,
         "created_at": now,
         "question": question,
@@ -121,7 +138,8 @@ def pending_exchange(item: Item) -> PendingExchange | None:
         return None
     attempts = value.get("attempts")
     question, answer = as_text(value.get("question")), as_text(value.get("answer"))
-    exchange = Exchange(item.key, as_text(value.get("user")), question, answer, as_text(value.get("agent")))
+    user, agent, session = (as_text(value.get(name)) for name in ("user", "agent", "session"))
+    exchange = Exchange(item.key, user, question, answer, agent, session)
     tried = attempts if isinstance(attempts, int) else 0
     since = value.get("tried_at")
     return PendingExchange(exchange, since if isinstance(since, float) else created_at(item), tried, value)
@@ -143,4 +161,6 @@ def read_remembered(memory: str, item: Item) -> Remembered | None:
         valid_at=as_text(value.get("valid_at")),
         invalid_at=as_text(value.get("invalid_at")),
         source=as_text(value.get("source")),
+        session=as_text(value.get("session")),
+        is_active=value.get(ACTIVE) is not False,
     )

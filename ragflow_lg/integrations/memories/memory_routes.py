@@ -1,4 +1,4 @@
-"""Routes for what agents remember about the tenant's users: list, search, export and delete it."""
+"""The native API's routes for what agents remember about the tenant's users: list, search, export and delete it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ User = Annotated[
 
 
 class MemoryAnswer(BaseModel):
-    """A memory of the settings."""
+    """A memory of the settings, or one that the tenant has created."""
 
     id: str
     name: str
@@ -61,6 +61,8 @@ class MemoryEntryAnswer(BaseModel):
     invalid_at: Annotated[str, Field(description="Since when it is no longer true.")]
     source: Annotated[str, Field(description="Key of the exchange that it was extracted from; empty for an exchange.")]
     similarity: Annotated[float, Field(description="Similarity to the question; 0 in lists.")]
+    session: Annotated[str, Field(description="Id of the session of the exchange.")]
+    is_active: Annotated[bool, Field(description="Whether searches find it.")]
 
 
 class MemoryEntryListAnswer(BaseModel):
@@ -78,7 +80,7 @@ class MemoryDeletionAnswer(BaseModel):
 
 @router.get("/memories", summary="List memories")
 async def list_memories(request: Request, caller: Authenticated) -> MemoryListAnswer:
-    """List the memories of the settings that the tenant may use."""
+    """List the memories that the tenant may use."""
     answers = [
         build_answer(
             MemoryAnswer,
@@ -86,7 +88,7 @@ async def list_memories(request: Request, caller: Authenticated) -> MemoryListAn
             types=list(shelf.settings.types),
             max_age_days=shelf.settings.max_age_days or None,
         )
-        for shelf, _ in _find_parts(request, caller.tenant, "")
+        for shelf, _ in await _find_parts(request, caller.tenant, "")
     ]
     return MemoryListAnswer(memories=answers)
 
@@ -95,7 +97,7 @@ async def list_memories(request: Request, caller: Authenticated) -> MemoryListAn
 async def export_entries(request: Request, caller: Authenticated, user_id: User) -> MemoryEntryListAnswer:
     """Return everything that all memories contain about a user."""
     entries: list[Remembered] = []
-    for shelf, namespace in _find_parts(request, caller.tenant, user_id):
+    for shelf, namespace in await _find_parts(request, caller.tenant, user_id):
         entries += shelf.remembered(await shelf.entries(namespace))
     return _build_list(entries, len(entries))
 
@@ -104,7 +106,7 @@ async def export_entries(request: Request, caller: Authenticated, user_id: User)
 async def delete_user(request: Request, caller: Authenticated, user_id: User) -> MemoryDeletionAnswer:
     """Delete everything that all memories contain about a user."""
     deleted = 0
-    for shelf, namespace in _find_parts(request, caller.tenant, user_id):
+    for shelf, namespace in await _find_parts(request, caller.tenant, user_id):
         deleted += await shelf.delete_user(namespace)
     audit("memory.deleted", entries=str(deleted))
     return MemoryDeletionAnswer(deleted=deleted)
@@ -113,7 +115,7 @@ async def delete_user(request: Request, caller: Authenticated, user_id: User) ->
 @router.get("/memories/{memory_id}/users", summary="List the users of a memory")
 async def list_users(memory_id: str, request: Request, caller: Authenticated) -> MemoryUsersAnswer:
     """List the users about whom a memory contains something, sorted."""
-    memories, shelf = _find_shelf(request, caller.tenant, memory_id)
+    memories, shelf = await _find_shelf(request, caller.tenant, memory_id)
     return MemoryUsersAnswer(users=await shelf.users(memories.tenant))
 
 
@@ -128,7 +130,7 @@ async def list_entries(
     page_size: Annotated[int, Query(ge=1, le=100, description="Entries per page.")] = 30,
 ) -> MemoryEntryListAnswer:
     """List what a memory contains about a user, newest first, or search it."""
-    memories, shelf = _find_shelf(request, caller.tenant, memory_id)
+    memories, shelf = await _find_shelf(request, caller.tenant, memory_id)
     if question:
         search = MemorySearch(question, (memory_id,), user_id, top_n=page * page_size)
         found = (await memories.search(search)).entries[(page - 1) * page_size :]
@@ -142,7 +144,7 @@ async def delete_entry(
     memory_id: str, key: str, request: Request, caller: Authenticated, user_id: User
 ) -> MemoryDeletionAnswer:
     """Delete an entry, and what was extracted from it."""
-    memories, shelf = _find_shelf(request, caller.tenant, memory_id)
+    memories, shelf = await _find_shelf(request, caller.tenant, memory_id)
     deleted = await shelf.delete_with_extracted(shelf.namespace(memories.tenant, user_id), [key])
     if not deleted:
         raise RequestError("Entry not found.", status=404)
@@ -150,24 +152,26 @@ async def delete_entry(
     return MemoryDeletionAnswer(deleted=deleted)
 
 
-def _find_memories(request: Request, tenant: str) -> StoredMemories | None:
+def find_memories(request: Request, tenant: str) -> StoredMemories | None:
+    """Return the memories of a tenant, or None if there are none."""
     memories = get_app_state(request).services_of(tenant).find(Memories)
     return memories if isinstance(memories, StoredMemories) else None
 
 
-def _find_parts(request: Request, tenant: str, user_id: str) -> list[tuple[MemoryShelf, tuple[str, ...]]]:
+async def _find_parts(request: Request, tenant: str, user_id: str) -> list[tuple[MemoryShelf, tuple[str, ...]]]:
     """Return the memories, each with the part of it that is about a user."""
-    memories = _find_memories(request, tenant)
+    memories = find_memories(request, tenant)
     if memories is None:
         return []
-    return [(shelf, shelf.namespace(memories.tenant, user_id)) for shelf in memories.shelves.values()]
+    return [(shelf, shelf.namespace(memories.tenant, user_id)) for shelf in await memories.list_shelves()]
 
 
-def _find_shelf(request: Request, tenant: str, memory_id: str) -> tuple[StoredMemories, MemoryShelf]:
-    memories = _find_memories(request, tenant)
-    if memories is None or memory_id not in memories.shelves:
+async def _find_shelf(request: Request, tenant: str, memory_id: str) -> tuple[StoredMemories, MemoryShelf]:
+    memories = find_memories(request, tenant)
+    shelf = None if memories is None else await memories.find_shelf(memory_id)
+    if memories is None or shelf is None:
         raise RequestError("Memory not found.", status=404)
-    return memories, memories.shelves[memory_id]
+    return memories, shelf
 
 
 def _build_list(entries: list[Remembered] | tuple[Remembered, ...], total: int) -> MemoryEntryListAnswer:

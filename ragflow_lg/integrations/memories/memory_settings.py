@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
@@ -18,8 +19,8 @@ MAX_ENTRIES = 10_000
 """Maximum number of entries that a memory can keep about one user."""
 
 
-class MemorySettings(Struct, frozen=True):
-    """What the settings say about a memory."""
+class MemorySettings(Struct, frozen=True, omit_defaults=True):
+    """What the settings, or the tenant that has created it, say about a memory."""
 
     id: str
     name: str = ""
@@ -35,6 +36,12 @@ class MemorySettings(Struct, frozen=True):
     """Maximum number of entries for all users of a tenant; those that changed least recently are forgotten."""
     max_age_days: float = 0.0
     """When entries are forgotten; 0 for never."""
+    description: str = ""
+    avatar: str = ""
+    permissions: str = "me"
+    create_ms: int = 0
+    """When a tenant has created it; 0 for a memory of the settings."""
+    update_ms: int = 0
 
     @property
     def extracted_types(self) -> tuple[MemoryType, ...]:
@@ -74,4 +81,11 @@ def find_problem(settings: Settings, name: str) -> str:
     if name in settings.section(MemorySections):
         return ""
     label = name[:200] if name.isprintable() else repr(name[:200])
-    return f"There is no memory {label!r}. Add [memories.{json.dumps(label, ensure_ascii=False)}] to the settings."
+    section = f"Add [memories.{json.dumps(label, ensure_ascii=False)}] to the settings."
+    created = " If it was created over HTTP, only its server knows it." if is_created(name) else ""
+    return f"There is no memory {label!r}. {section}{created}"
+
+
+def is_created(id_: str) -> bool:
+    """Return whether an id looks like one that a server has given."""
+    return re.fullmatch("[0-9a-f]{32}", id_) is not None

@@ -20,6 +20,7 @@ from ragflow_lg.base.extras import require
 from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.base.values import to_json
 from ragflow_lg.integrations.memories.memory_layout import (
+    ACTIVE,
     FIELD,
     VECTOR,
     created_at,
@@ -103,11 +104,20 @@ class MemoryShelf:
     async def _put_unless_deleted(self, namespace: Namespace, kept: str, entries: Mapping[str, dict[str, Any]]) -> None:
         """Store entries unless the entry ``kept`` has been deleted, also by another process at the same time."""
         async with self._lock:
-            if await self.store.aget(namespace, kept) is None:
+            if (stored := await self.store.aget(namespace, kept)) is None:
                 return
+            if ACTIVE in stored.value and kept in entries:
+                entries = {**entries, kept: {**entries[kept], ACTIVE: stored.value[ACTIVE]}}
             await self.store.abatch([PutOp(namespace, key, value) for key, value in entries.items()])
             if await self.store.aget(*_deletion_mark(namespace, kept)) is not None:
                 await self.store.abatch([PutOp(namespace, key, None) for key in entries])
+
+    async def activate(self, namespace: Namespace, key: str, *, is_active: bool) -> None:
+        """Let searches find an entry, or not."""
+        async with self._lock:
+            item = await self.store.aget(namespace, key)
+            if item is not None:
+                await self.store.abatch([PutOp(namespace, key, {**item.value, ACTIVE: is_active})])
 
     async def claim(self, namespace: Namespace, key: str, since: float, now: float) -> bool:
         """Return whether this process may extract an exchange that was tried last at a time. Only one may."""
@@ -131,7 +141,8 @@ class MemoryShelf:
         for item in await self.entries(namespace):
             remembered = read_remembered(self.settings.id, item)
             stored = self._vector_of(item.value)
-            if stored and remembered and remembered.type in self.settings.types and not self._is_expired(item, now):
+            is_found = remembered and remembered.is_active and not self._is_expired(item, now)
+            if stored and remembered and is_found and remembered.type in self.settings.types:
                 found.append((item, remembered, stored))
 
         def score() -> list[tuple[SearchItem, Remembered]]:
@@ -147,7 +158,7 @@ class MemoryShelf:
         return await asyncio.to_thread(score)
 
     async def entries(self, namespace: Namespace) -> list[SearchItem]:
-        """Return everything that is kept about a user, newest first."""
+        """Return everything that is kept about a user, or in a memory by `users_prefix`, newest first."""
         return sorted(await self.store.asearch(namespace, limit=_MOST), key=created_at, reverse=True)
 
     async def forget(self, namespace: Namespace, entries: Sequence[SearchItem], now: float) -> int:
@@ -218,6 +229,10 @@ class MemoryShelf:
             await self.delete(namespace, [entry.key for entry in entries])
             deleted, earlier = deleted + len(self.remembered(entries)), entries
         return deleted
+
+    async def delete_all(self, tenant: str) -> int:
+        """Delete everything that is kept about the users of a tenant. Return the number of entries."""
+        return sum([await self.delete_user(namespace) for namespace in await self._namespaces(tenant)])
 
     async def delete(self, namespace: Namespace, keys: Iterable[str]) -> None:
         """Delete entries. A mark tells another process that is writing one of them."""

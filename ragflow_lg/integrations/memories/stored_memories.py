@@ -1,15 +1,16 @@
-"""The memories of the settings: exchanges are stored at once, and what they say is extracted in the background."""
+"""The memories: exchanges are stored at once, and what they say is extracted in the background."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from langgraph.config import get_config
 from langgraph.store.base import Item
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -33,6 +34,7 @@ from ragflow_lg.services.chat import ChatRequest
 from ragflow_lg.services.memories import Exchange, MemoryResult, MemorySearch, MemoryType, Remembered
 
 if TYPE_CHECKING:
+    from ragflow_lg.integrations.memories.created_memories import CreatedMemories
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.services.services import Services
 
@@ -54,6 +56,7 @@ MAX_COUNTED = 10_000
 """Maximum number of namespaces whose uses are counted."""
 
 MAX_QUESTION_CHARS = 6_000
+EXTRACTION_TEMPERATURE = 0.1
 
 
 class StoredMemories:
@@ -67,8 +70,9 @@ class StoredMemories:
         tenant: str = "default",
         agent: str = "",
         realm: str = "",
+        created: CreatedMemories | None = None,
     ) -> None:
-        """Initialize. ``services`` have the model, the prompt and the clock."""
+        """Initialize. ``services`` have the model, the prompt and the clock; ``created`` is what tenants create."""
         self.shelves = shelves
         self.tenant = tenant
         self._tasks = tasks
@@ -76,30 +80,35 @@ class StoredMemories:
         self._clock = services.clock
         self._agent = agent
         self._realm = realm
+        self.created = created
         self._uses: Counter[Namespace] = Counter()
         self._sweeps: dict[str, float] = {}
 
     def for_tenant(self, settings: Settings, services: Services) -> StoredMemories:
         """Return the memories of the settings of a tenant."""
         shelves = {id_: self.shelves[id_] for id_ in settings.section(MemorySections)}
-        return StoredMemories(shelves, self._tasks, services, settings.tenant)
+        return StoredMemories(shelves, self._tasks, services, settings.tenant, created=self.created)
 
     def of_tenant(self, tenant: str) -> StoredMemories:
         """Return the part of the memories that a tenant has for itself."""
-        return StoredMemories(self.shelves, self._tasks, self._services, tenant)
+        return StoredMemories(self.shelves, self._tasks, self._services, tenant, created=self.created)
 
     def for_agent(self, agent: str, realm: str = "") -> StoredMemories:
         """Return the memories for the runs of an agent, which only know the users of a realm."""
-        other = StoredMemories(self.shelves, self._tasks, self._services, self.tenant, agent, realm)
+        other = StoredMemories(
+            self.shelves, self._tasks, self._services, self.tenant, agent, realm, created=self.created
+        )
         other._uses, other._sweeps = self._uses, self._sweeps
         return other
 
     async def remember(self, memories: Sequence[str], exchange: Exchange) -> Sequence[str]:
         """Store an exchange in memories, unless it is stored already, and start its extraction."""
         with _as_service():
-            exchange = replace(exchange, user=self._realm + exchange.user, agent=self._agent)
+            session = exchange.session or _running_session()
+            exchange = replace(exchange, user=self._realm + exchange.user, agent=self._agent, session=session)
             check_user(exchange.user)
-            for shelf in self._find(memories):
+            found = await self._find(memories)
+            for shelf in found.values():
                 namespace = shelf.namespace(self.tenant, exchange.user)
                 if await shelf.store.aget(namespace, exchange.key) is None:
                     now = self._clock.now()
@@ -108,28 +117,49 @@ class StoredMemories:
                     pending = PendingExchange(exchange, now, 0, value)
                     self._tasks.start((namespace, exchange.key), partial(self._finish, shelf, namespace, pending))
                 self._keep_up(shelf, namespace)
-            return [id_ for id_ in memories if id_ not in self.shelves]
+            return [id_ for id_ in memories if id_ not in found]
 
     async def search(self, search: MemorySearch) -> MemoryResult:
         """Return what is most similar to a question in all memories together, newest first."""
         with _as_service():
             check_user(search.user)
-            question, now = search.question.strip()[:MAX_QUESTION_CHARS], self._clock.now()
-            candidates: list[tuple[float, Remembered]] = []
-            shelves = self._find(search.memories)
-            for shelf in shelves:
-                namespace = shelf.namespace(self.tenant, self._realm + search.user)
-                self._keep_up(shelf, namespace)
-                weight = search.keywords_similarity_weight
-                for item, remembered in await shelf.search(namespace, question, weight, now):
-                    if remembered.similarity >= search.similarity_threshold:
-                        candidates.append((created_at(item), remembered))
-            candidates.sort(key=lambda candidate: -candidate[1].similarity)
-            best = sorted(candidates[: search.top_n], key=lambda candidate: -candidate[0])
+            shelves = (await self._find(search.memories)).values()
+            places = [(shelf, shelf.namespace(self.tenant, self._realm + search.user)) for shelf in shelves]
+            for place in places:
+                self._keep_up(*place)
+            best = await self.find_similar(places, search)
             return MemoryResult(tuple(remembered for _, remembered in best), bool(shelves))
 
-    def _find(self, ids: Sequence[str]) -> list[MemoryShelf]:
-        return [self.shelves[id_] for id_ in dict.fromkeys(ids) if id_ in self.shelves]
+    async def find_similar(
+        self,
+        places: Sequence[tuple[MemoryShelf, Namespace]],
+        search: MemorySearch,
+        matches: Callable[[Remembered], bool] = lambda _: True,
+    ) -> list[tuple[Item, Remembered]]:
+        """Return the entries of some places that are most similar to a question, newest first."""
+        question, now = search.question.strip()[:MAX_QUESTION_CHARS], self._clock.now()
+        candidates: list[tuple[Item, Remembered]] = []
+        for shelf, namespace in places:
+            for item, remembered in await shelf.search(namespace, question, search.keywords_similarity_weight, now):
+                if remembered.similarity >= search.similarity_threshold and matches(remembered):
+                    candidates.append((item, remembered))
+        candidates.sort(key=lambda candidate: -candidate[1].similarity)
+        return sorted(candidates[: search.top_n], key=lambda candidate: -created_at(candidate[0]))
+
+    async def find_shelf(self, id_: str) -> MemoryShelf | None:
+        """Return a memory that the tenant may use, or None."""
+        if id_ in self.shelves or self.created is None:
+            return self.shelves.get(id_)
+        return await self.created.find(self.tenant, id_)
+
+    async def list_shelves(self) -> list[MemoryShelf]:
+        """Return the memories that the tenant may use."""
+        created = [] if self.created is None else await self.created.list(self.tenant)
+        return [*self.shelves.values(), *created]
+
+    async def _find(self, ids: Sequence[str]) -> dict[str, MemoryShelf]:
+        found = {id_: await self.find_shelf(id_) for id_ in dict.fromkeys(ids)}
+        return {id_: shelf for id_, shelf in found.items() if shelf is not None}
 
     def _keep_up(self, shelf: MemoryShelf, namespace: Namespace) -> None:
         """Look at all entries now and then: forget, and take up what another process has left."""
@@ -202,8 +232,17 @@ class StoredMemories:
         answer = await model.complete(extraction_request(prompt, exchange, types, time))
         found = read_extraction(await self._services.workers.run(read_answer, answer.text), types, time)
         now = self._clock.now()
-        origin = {"user": exchange.user, "agent": exchange.agent, "source": exchange.key, "created_at": now}
+        origin = {"user": exchange.user, "agent": exchange.agent, "session": exchange.session}
+        origin |= {"source": exchange.key, "created_at": now}
         return {f"{exchange.key}-{number}": {**asdict(entry), **origin} for number, entry in enumerate(found, 1)}
+
+
+def _running_session() -> str:
+    """Return the id of the session whose turn this is, or ``""``."""
+    try:
+        return str(get_config().get("configurable", {}).get("thread_id", "")).replace("-", "")
+    except RuntimeError:  # not in a graph
+        return ""
 
 
 @contextmanager
@@ -248,7 +287,7 @@ def extraction_request(prompt: str, exchange: Exchange, types: Sequence[MemoryTy
     """Return the request to a model. ``now`` is the local time."""
     system = fill_prompt(prompt, {"types": ", ".join(types), "now": now, "most": str(MAX_PER_TYPE)})
     text = f"User: {exchange.question}\n\nAssistant: {exchange.answer}"
-    return ChatRequest(system, ({"role": "user", "content": text},), {"temperature": 0.1})
+    return ChatRequest(system, ({"role": "user", "content": text},), {"temperature": EXTRACTION_TEMPERATURE})
 
 
 def read_extraction(answer: Any, types: Sequence[MemoryType], now: str) -> list[Extracted]:

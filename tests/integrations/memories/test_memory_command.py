@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.adapters.system_services import SystemClock
-from ragflow_lg.integrations.memories.open_memories import open_memories
+from ragflow_lg.integrations.memories.memory_settings import MemorySettings
+from ragflow_lg.integrations.memories.open_memories import open_memories, open_shelves
 from ragflow_lg.server.settings import load_settings
 from ragflow_lg.services.memories import Exchange
 from tests.fakes.services import fake_services
@@ -43,6 +44,18 @@ def _memories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # pyrig
                 await memories.remember([memory], Exchange(key, user, text, "Fine."))
 
     asyncio.run(fill())
+
+
+def test_memories_that_were_created_over_http_belong_to_their_tenant() -> None:
+    async def create() -> None:
+        async with open_shelves(load_settings(None)) as shelves:
+            await shelves.created.put("shop", MemorySettings("a" * 32, "Notes", types=("raw",), create_ms=1))
+
+    asyncio.run(create())
+    assert len(invoke("memory", "list").stdout.splitlines()) == 2
+    assert invoke("memory", "list", "--tenant", "shop").stdout.splitlines()[2] == f"{'a' * 32}  raw  0 users"
+    found = invoke("memory", "search", "a" * 32, "tea", "--user", "anna", "--tenant", "shop")
+    assert (found.exit_code, found.stdout) == (0, "Nothing matches the question.\n")
 
 
 @each_row(

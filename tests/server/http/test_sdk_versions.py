@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ragflow_lg.server.http.ragflow.missing_parts import REASONS
 from ragflow_lg.server.http.shared.turn_sessions import NO_ACCESS, NO_ACCESS_BEFORE
 from tests.fakes.services import Reply
 from tests.harness.loaded_python import python_command
@@ -82,7 +83,24 @@ async def test_every_sdk_version_can_use_agents(version: str, server: AppServer)
         "answer, stream": ["Size ", "42"],
         "error, stream": [ERROR],
     }
+    assert answer["missing"] == [
+        ["Exception", REASONS["chats"]],
+        ["Exception", REASONS["datasets"]],
+        ["Exception", f"User '{server.tenant}' lacks permission for dataset 'x'"],
+        ["Exception", "You don't own the dataset x."],
+    ]
     assert answer["refused"] == ["Exception", "<Unauthorized '401: Unauthorized'>"]
+
+
+def test_the_docs_name_every_method_of_the_newest_sdk() -> None:
+    page = (ROOT / "docs" / "server.md").read_text("utf-8")
+    file = ROOT / ".cache" / "clients" / CANVAS_SHAPE[-1] / "ragflow_sdk" / "ragflow.py"
+    if not file.exists():
+        pytest.skip("No ragflow-sdk is installed; run `make services`.")
+    methods = set(re.findall(r"^    def ([a-z]\w+)", file.read_text("utf-8"), re.MULTILINE))
+    methods -= {"post", "get", "delete", "put", "patch"}
+    assert len(methods) > 15
+    assert [name for name in sorted(methods) if f"`{name}`" not in page] == []
 
 
 @pytest.mark.parametrize(("version", "content"), [("0.25.0", "Which size?"), ("0.27.3", "")])
