@@ -27,8 +27,8 @@ class RemoteServer(Struct, frozen=True):
         """The server in words."""
         if self.version.startswith(OWN):
             return self.version
-        kind = ", written in Go as 1.0 is" if self.is_go else ""
-        return f"RAGFlow {self.version or '(it does not tell its version)'}{kind}"
+        unknown = "1.0" if self.is_go else "(it does not tell its version)"
+        return f"RAGFlow {self.version or unknown}{' (Go)' if self.is_go else ''}"
 
     @property
     def limits(self) -> list[str]:

@@ -120,8 +120,10 @@ class Report(NamedTuple):
     @property
     def lead(self) -> str:
         """The result in a sentence."""
-        verdicts = Counter(pair.verdict for pair in self.pairs)
-        return f"{count_of(len(self.pairs), 'question')}: {', '.join(f'{n} {text}' for text, n in verdicts.items())}"
+        same = sum(pair.verdict == "same" for pair in self.pairs)
+        others = Counter(row.label for pair in self.pairs for row in pair.rows if not row.is_same)
+        lines = [f"; different: {', '.join(f'{label} {n}' for label, n in others.items())}"] if others else []
+        return "".join([f"{count_of(len(self.pairs), 'question')}: {same} same", *lines])
 
 
 class _Comparison(NamedTuple):

@@ -50,7 +50,7 @@ async def test_answers_and_paths_stand_side_by_side(tmp_path: Path, monkeypatch:
         other = await compare(server.url, OTHER, "one")
         assert other.returncode == 1
         assert rows(other.stdout, "answer") == ["≠ answer You said one <b>You</b> have said one"]
-        assert "1 question: 1 different: answer" in other.stdout
+        assert "1 question: 0 same; different: answer 1" in other.stdout
         page = await compare(server.url, OTHER, "one", "-o", "html")
         assert "<td><mark>You </mark>said one</td>" in page.stdout
         assert "<td><mark>&lt;b&gt;You&lt;/b&gt; have </mark>said one</td>" in page.stdout

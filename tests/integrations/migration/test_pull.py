@@ -100,7 +100,7 @@ async def test_the_same_agents_come_from_every_generation() -> None:
         waiting = 0 if generation == "1.0" else 4  # those with a form
         assert f"the same messages as there: 20; waiting for an answer: {waiting}" in done.stdout, done.stderr
         assert done.stderr.count("does not store that a form waits") == 4 - waiting
-        said = {"0.24": "does not tell its version", "0.27": "RAGFlow v0.27.2.", "1.0": "RAGFlow v1.0.0, written in Go"}
+        said = {"0.24": "does not tell its version", "0.27": "RAGFlow v0.27.2.", "1.0": "RAGFlow v1.0.0 (Go)."}
         assert said[generation] in done.stderr
         assert ("forms that wait: " in done.stderr) == (generation == "1.0")
         pulled[generation] = without_state(Path(f"from{generation}"))

@@ -99,7 +99,7 @@ def test_options_that_do_not_belong_together_are_refused(tmp_path: Path, options
 
 async def test_the_agents_of_a_running_server_are_examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THEIR_KEY", "ragflow-k3y-of-theirs")
-    for generation, name in (("0.27", "RAGFlow v0.27.2."), ("1.0", "RAGFlow v1.0.0, written in Go as 1.0 is.")):
+    for generation, name in (("0.27", "RAGFlow v0.27.2."), ("1.0", "RAGFlow v1.0.0 (Go).")):
         async with RecordedRagflow(generation).running() as server:
             assert isinstance(server, RecordedRagflow)
             asked = ("--from", server.url, "--key-env", "THEIR_KEY", "--allow-private")
