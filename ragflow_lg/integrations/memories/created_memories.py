@@ -2,22 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
-from langgraph.store.base import Item
+from langgraph.store.base import BaseStore, Item
 
-from ragflow_lg.base.errors import RequestError
+from ragflow_lg.adapters.knowledge.embedders import HASHING_MODEL, MAX_QUESTION_CHARS
+from ragflow_lg.base.errors import RequestError, SettingsError
 from ragflow_lg.integrations.memories.memory_layout import definitions_namespace
 from ragflow_lg.integrations.memories.memory_settings import MemorySettings, is_created
+from ragflow_lg.integrations.memories.memory_shelf import MemoryShelf
 
 if TYPE_CHECKING:
-    from ragflow_lg.integrations.memories.memory_shelf import MemoryShelf
-    from ragflow_lg.integrations.memories.open_memories import Shelving
+    from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
+    from ragflow_lg.services.knowledge import Embedders
 
 MAX_CREATED = 1_000
 """How many memories a tenant may create."""
+
+
+class Shelving:
+    """An open store, and what makes memories in it."""
+
+    def __init__(self, store: BaseStore, embedders: ConfiguredEmbedders) -> None:
+        """Initialize."""
+        self.store = store
+        self._embedders = embedders
+
+    def make(self, memory: MemorySettings) -> MemoryShelf:
+        """Return a memory in the store."""
+
+        async def embed(texts: list[str]) -> Sequence[Sequence[float]]:
+            return await self._embedders.embedder(memory.embedding_model).embed_chunks(
+                [text[:MAX_QUESTION_CHARS] for text in texts]
+            )
+
+        is_hashing = (memory.embedding_model or self._embedders.default) == HASHING_MODEL
+        vectors = vector_model(self._embedders, memory.embedding_model)
+        return MemoryShelf(memory, self.store, embed, vectors, compares_words=is_hashing)
+
+    def embedding_model(self, id_: str) -> str:
+        """Return the id of an embedding model; see `CreatedMemories.embedding_model`."""
+        id_ = id_ or self._embedders.default
+        self._embedders.embedder(id_)
+        return id_
 
 
 class CreatedMemories:
@@ -75,3 +104,11 @@ def _read(item: Item) -> MemorySettings | None:
         return msgspec.convert(item.value, MemorySettings)
     except msgspec.ValidationError:  # another program has stored something else
         return None
+
+
+def vector_model(embedders: Embedders, embedding: str) -> str:
+    """Return the name of an embedding model's vectors; one that the settings lack fails when it is used."""
+    try:
+        return embedders.embedder(embedding).vector_model
+    except SettingsError:
+        return embedding

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.integrations.memories.memory_settings import MemorySections
 from ragflow_lg.server.assembly.search_models import SearchModels
 
 if TYPE_CHECKING:
-    from langgraph.store.base import BaseStore
-
-    from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
-    from ragflow_lg.integrations.memories.created_memories import CreatedMemories
-    from ragflow_lg.integrations.memories.memory_settings import MemorySettings
+    from ragflow_lg.integrations.memories.created_memories import CreatedMemories, Shelving
     from ragflow_lg.integrations.memories.memory_shelf import MemoryShelf
     from ragflow_lg.server.settings import Settings
-    from ragflow_lg.services.knowledge import Embedders
     from ragflow_lg.services.memories import Memories
     from ragflow_lg.services.services import Services
 
@@ -29,35 +23,6 @@ class OpenShelves(NamedTuple):
 
     declared: Mapping[str, MemoryShelf]
     created: CreatedMemories
-
-
-class Shelving:
-    """An open store, and what makes memories in it."""
-
-    def __init__(self, store: BaseStore, embedders: ConfiguredEmbedders) -> None:
-        """Initialize."""
-        self.store = store
-        self._embedders = embedders
-
-    def make(self, memory: MemorySettings) -> MemoryShelf:
-        """Return a memory in the store."""
-        from ragflow_lg.adapters.knowledge.embedders import HASHING_MODEL, MAX_QUESTION_CHARS
-        from ragflow_lg.integrations.memories.memory_shelf import MemoryShelf
-
-        async def embed(texts: list[str]) -> Sequence[Sequence[float]]:
-            return await self._embedders.embedder(memory.embedding_model).embed_chunks(
-                [text[:MAX_QUESTION_CHARS] for text in texts]
-            )
-
-        is_hashing = (memory.embedding_model or self._embedders.default) == HASHING_MODEL
-        vectors = vector_model(self._embedders, memory.embedding_model)
-        return MemoryShelf(memory, self.store, embed, vectors, compares_words=is_hashing)
-
-    def embedding_model(self, id_: str) -> str:
-        """Return the id of an embedding model; see `CreatedMemories.embedding_model`."""
-        id_ = id_ or self._embedders.default
-        self._embedders.embedder(id_)
-        return id_
 
 
 @asynccontextmanager
@@ -99,16 +64,9 @@ async def open_shelves(settings: Settings) -> AsyncGenerator[OpenShelves]:
 
 async def _open_shelving(settings: Settings, stack: AsyncExitStack) -> Shelving:
     from ragflow_lg.checkpoints import open_items
+    from ragflow_lg.integrations.memories.created_memories import Shelving
 
     options = settings.store_options
     search = await stack.enter_async_context(aclosing(SearchModels(settings)))
     items = open_items(settings.checkpoints, prefix=options["prefix"], keys=options["keys"])
     return Shelving(await stack.enter_async_context(items), search.embedders)
-
-
-def vector_model(embedders: Embedders, embedding: str) -> str:
-    """Return the name of an embedding model's vectors; one that the settings lack fails when it is used."""
-    try:
-        return embedders.embedder(embedding).vector_model
-    except SettingsError:
-        return embedding
