@@ -46,7 +46,7 @@ CORE_NAMES = {
     "permits restrict secrets section shared shared_patterns store_options tenant tool_servers tool_settings",
     "need": "address canvas key mcp_server model package",
     "command": "canvas chat check components continue doctor init keys models needs prompts resume run "
-    "serve sessions settings trust worker",
+    "schedules serve sessions settings trust worker",
     "prompt": "categorize categorize_message structured_output structured_output_correction citation_guidelines "
     "add_citations missing_citations standalone_question metadata_filter translation react react_retry "
     "task_analysis plan_generation plan_request reflection context_summary context_ranking research_step "

@@ -62,6 +62,9 @@ _COMMANDS = {
     "serve": Command(_SERVE, ".serve:serve", "Serve agents over HTTP: RAGFlow's API, OpenAI's and our own.", False),
     "worker": Command(_SERVE, ".serve:worker", "Play the runs of `ragflow-lg serve`, beside the servers.", False),
     "keys": Command(_SERVE, ".keys:keys", "Create, list and revoke API keys."),
+    "schedules": Command(
+        _SERVE, ".schedules:schedules", "Add, list and delete times at which the server starts turns."
+    ),
     "models": Command(_DATA, ".models:models", "List and test models and providers."),
     "doctor": Command(_SET_UP, ".doctor:doctor", "Check the store, models, MCP servers and what is installed.", False),
     "settings": Command(_SET_UP, ".settings_list:settings", "List all settings with their defaults.", False),

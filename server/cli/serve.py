@@ -164,9 +164,11 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
     from ragflow_lg.server.http.app import make_app
     from ragflow_lg.server.http.edge.uvicorn_server import open_socket
     from ragflow_lg.server.http.edge.uvicorn_server import serve as serve_app
+    from ragflow_lg.server.runs.due_tasks import looking_for_due_rows
     from ragflow_lg.server.runs.left_runs import continuing_left_runs
     from ragflow_lg.server.runs.pause_timeouts import PauseTimeouts
     from ragflow_lg.server.runs.run_worker import QueueWorker
+    from ragflow_lg.server.runs.schedule_runs import ScheduleStarts
 
     section = settings.server
     with writing_logs(settings), open_socket(section.host, section.port) as listener:
@@ -200,7 +202,8 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
                 looking_after(app_state, app.state.operations),
                 deleting_old_data(app_state),
                 continuing_left_runs(app_state, app.state.turns),
-                PauseTimeouts(app_state, app.state.turns).looking(),
+                looking_for_due_rows(ScheduleStarts(app_state, app.state.turns)),
+                looking_for_due_rows(PauseTimeouts(app_state, app.state.turns)),
                 following_canvas_files(files),
                 app.state.mcp.running() if section.mcp else nullcontext(),
                 nullcontext() if worker is None else worker.working(),

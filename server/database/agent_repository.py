@@ -13,7 +13,15 @@ from sqlalchemy.exc import IntegrityError
 
 from ragflow_lg.base.errors import DatabaseError, RequestError
 from ragflow_lg.server.database.database import TenantRepository
-from ragflow_lg.server.database.tables import AgentRow, MessageRow, PauseTimeoutRow, RunRow, SessionRow, VersionRow
+from ragflow_lg.server.database.tables import (
+    AgentRow,
+    MessageRow,
+    PauseTimeoutRow,
+    RunRow,
+    ScheduleRow,
+    SessionRow,
+    VersionRow,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession
@@ -106,7 +114,7 @@ class AgentRepository(TenantRepository[AgentRow]):
                 return None
             sessions = list(await db.scalars(selection))
             await db.execute(delete(MessageRow).where(*self._mine(MessageRow, session_id=selection)))
-            for table in (PauseTimeoutRow, RunRow, SessionRow, VersionRow):
+            for table in (PauseTimeoutRow, RunRow, ScheduleRow, SessionRow, VersionRow):
                 await db.execute(delete(table).where(*self._mine(table, agent_id=agent_id)))
             await db.delete(agent)
             return sessions

@@ -15,6 +15,8 @@ TENANT_CHARS = 64
 HASH_CHARS = 64
 TITLE_CHARS = 255
 KEY_AGENTS_CHARS = 1024
+CRON_CHARS = 128
+TIME_ZONE_CHARS = 64
 
 
 LARGE = LargeText()
@@ -90,8 +92,8 @@ class SessionRow(Row):
     exp_user_id: Mapped[str] = mapped_column(LineText(TITLE_CHARS), default="")
     name: Mapped[str] = mapped_column(EncryptedText("sessions.name"), default="")
     source: Mapped[str] = mapped_column(LineText(16), default="agent")
-    """``agent`` if created by a client, ``workflow`` by a completion without a session, ``webhook`` by a webhook
-    call."""
+    """``agent`` if created by a client, ``workflow`` by a completion without a session, ``webhook`` by a webhook call,
+    ``schedule`` by a schedule."""
     conversation: Mapped[str] = mapped_column(LineText(64), default="")
     """The digest of a chat program's name for the conversation, or ``""``."""
     visitor: Mapped[str] = mapped_column(LineText(ID_CHARS), default="")
@@ -286,3 +288,29 @@ class WebhookEventRow(Row):
     """Epoch microseconds, always later than the previous event's."""
     event: Mapped[str] = mapped_column(EncryptedText("webhook_events.event"))
     """The event as JSON."""
+
+
+class ScheduleRow(Row):
+    """Times at which turns of an agent start by themselves. ``request`` is JSON: ``query`` and ``inputs``."""
+
+    __tablename__ = "schedules"
+    __table_args__ = (Index(None, "tenant", "agent_id", "create_ms"),)
+
+    id: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
+    agent_id: Mapped[str] = mapped_column(LineText(ID_CHARS))
+    cron: Mapped[str] = mapped_column(LineText(CRON_CHARS))
+    time_zone: Mapped[str] = mapped_column(LineText(TIME_ZONE_CHARS))
+    name: Mapped[str] = mapped_column(LineText(TITLE_CHARS), default="")
+    """Name of the sessions that it starts."""
+    version: Mapped[str] = mapped_column(LineText(ID_CHARS), default="")
+    """As in `find_version`."""
+    request: Mapped[str] = mapped_column(EncryptedText("schedules.request"))
+    due_ms: Mapped[int] = mapped_column(BigInteger, index=True)
+    """The next start. While a process starts a turn: when another process may try."""
+    run_id: Mapped[str] = mapped_column(LineText(ID_CHARS), default="")
+    """The id of the run that is being started; ``""`` otherwise. A second attempt starts the same run."""
+    last_run_id: Mapped[str] = mapped_column(LineText(ID_CHARS), default="")
+    """The last run that was started."""
+    error: Mapped[str] = mapped_column(EncryptedText("schedules.error"), default="")
+    """Why the last start was refused, or ``""``."""
+    create_ms: Mapped[int] = mapped_column(BigInteger)

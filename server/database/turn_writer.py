@@ -9,7 +9,7 @@ import orjson
 from msgspec import Struct
 from sqlalchemy import func, select
 
-from ragflow_lg.server.database.pause_rows import write_pause_timeout
+from ragflow_lg.server.database.due_rows import write_pause_timeout
 from ragflow_lg.server.database.tables import MessageRow, RunRow, SessionRow, UsageRow
 from ragflow_lg.server.database.usage_repository import DAY_MS
 

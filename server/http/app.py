@@ -27,8 +27,8 @@ from ragflow_lg.server.http.edge.request_middleware import RequestLimits, Reques
 from ragflow_lg.server.http.native import (
     native_canvas_routes,
     native_inspection_routes,
-    native_pause_routes,
     native_run_routes,
+    native_schedule_routes,
     native_session_routes,
     native_tenant_routes,
 )
@@ -113,7 +113,8 @@ _ROUTERS = (
     native_tenant_routes.quota_router,
     native_tenant_routes.file_router,
     native_tenant_routes.key_router,
-    native_pause_routes.router,
+    native_schedule_routes.router,
+    native_schedule_routes.pause_router,
     health_routes.router,
 )
 

@@ -14,7 +14,7 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.dsl.forms import form_fields, form_problems
 from ragflow_lg.runs.run_session import BUSY_POLL_S
 from ragflow_lg.runs.runner import newest_run
-from ragflow_lg.server.database.pause_rows import find_expiry
+from ragflow_lg.server.database.due_rows import find_expiry
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 
 if TYPE_CHECKING:

@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import random
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import AnswerError, QuotaError, RagflowLgError, RequestError, SessionBusyError
 from ragflow_lg.base.request_notes import RequestNotes, use_notes
-from ragflow_lg.base.tasks import running
 from ragflow_lg.server.database.agent_repository import AgentRepository
-from ragflow_lg.server.database.pause_rows import claim, delete_expired, find_due
+from ragflow_lg.server.database.due_rows import change_due_row, delete_expired
 from ragflow_lg.server.database.session_repository import RunRepository
+from ragflow_lg.server.database.tables import PauseTimeoutRow
 from ragflow_lg.server.observability.logs import audit
 from ragflow_lg.server.runs.agent_runs import default_answer
+from ragflow_lg.server.runs.due_tasks import DueTasks, is_passing
 from ragflow_lg.server.runs.run_control import RunControl
-from ragflow_lg.server.runs.run_player import is_passing
 from ragflow_lg.server.streaming.run_task import CONTINUE
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.assembly.app_state import AppState
-    from ragflow_lg.server.database.tables import AgentRow, PauseTimeoutRow, RunRow
-    from ragflow_lg.server.runs.turns import Turns
-
-LOOK_S = 1.0
-"""How often a process looks, give or take half of it, so that servers do not look all at once."""
-MAX_STARTS = 20
-"""How many forms a process works on at the same time."""
-CLAIM_MS = 60_000
-"""How long another process waits before it tries again what a process has begun, beyond the time to wait for a place.
-"""
+    from ragflow_lg.server.database.tables import AgentRow, RunRow
 
 CANCELLED = "Nobody answered the form in time, so the turn was cancelled."
 NO_DEFAULT = "Nobody answered the form in time, and it has no valid default answer, so the turn was cancelled: "
@@ -41,67 +27,16 @@ NO_DEFAULT = "Nobody answered the form in time, and it has no valid default answ
 logger = logging.getLogger(__name__)
 
 
-class PauseTimeouts:
-    """Ends the pauses whose time has passed. ``now_ms`` is the clock."""
+class PauseTimeouts(DueTasks[PauseTimeoutRow]):
+    """Ends the pauses whose time has passed."""
 
-    def __init__(self, app_state: AppState, turns: Turns, now_ms: Callable[[], int] | None = None) -> None:
-        self._app_state = app_state
-        self._turns = turns
-        self._database = app_state.database
-        self._now_ms = now_ms or app_state.now_ms
-        self._claim_ms = CLAIM_MS + int(2000 * app_state.settings.server.run_wait_s)
-        self._starts: set[asyncio.Task[None]] = set()
+    name = "form that nobody answers"
+    table = PauseTimeoutRow
 
-    async def look(self) -> bool:
-        """Begin with what is due, as far as there is room. Return whether more may be due.
-
-        Raises:
-            DatabaseError: If the database fails.
-        """
-        room = MAX_STARTS - len(self._starts)
-        if room <= 0 or self._app_state.run_manager.is_draining:
-            return room <= 0
-        due = await find_due(self._database, self._now_ms(), room)
-        for row in due:
-            if await claim(self._database, row, self._now_ms() + self._claim_ms):
-                task = asyncio.create_task(self._start(row), name="look after a form that nobody answers")
-                self._starts.add(task)
-                task.add_done_callback(self._note_end)
-        return len(due) == room
-
-    async def wait_for_room(self, timeout_s: float) -> None:
-        """Wait until a task that `look` has begun has ended."""
-        if self._starts:
-            await asyncio.wait(self._starts, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-
-    @asynccontextmanager
-    async def looking(self) -> AsyncGenerator[None]:
-        """End pauses inside the context. Another process tries again what is stopped at its end."""
-        try:
-            async with running(self._look_forever, "look for forms that nobody answers"):
-                yield
-        finally:
-            for task in self._starts:
-                task.cancel()
-            await asyncio.gather(*self._starts, return_exceptions=True)
-
-    async def _look_forever(self) -> None:
-        while True:
-            has_more = False
-            try:
-                has_more = await self.look()
-            except RagflowLgError as error:
-                logger.warning("the database cannot be asked for forms that nobody answers: %s", error)
-            pause_s = LOOK_S * random.uniform(0.5, 1.5)
-            await (self.wait_for_room(pause_s) if has_more else asyncio.sleep(pause_s))
-
-    def _note_end(self, task: asyncio.Task[None]) -> None:
-        self._starts.discard(task)
-        if not task.cancelled() and (error := task.exception()):
-            logger.error("a form that nobody answers has failed", exc_info=error)
+    async def _claim(self, row: PauseTimeoutRow, until_ms: int) -> bool:
+        return await change_due_row(self._database, row, due_ms=until_ms)
 
     async def _start(self, row: PauseTimeoutRow) -> None:
-        """End a claimed pause. What is not done when the claim ends, a process tries again."""
         with use_notes(RequestNotes(run=row.run_id, session=row.session_id, tenant=row.tenant)):
             try:
                 error = await self._end_pause(row)

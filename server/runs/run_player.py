@@ -13,8 +13,6 @@ from msgspec.structs import replace
 from ragflow_lg.base.errors import (
     BusyError,
     CompileError,
-    DatabaseError,
-    QuotaError,
     RagflowLgError,
     RequestError,
     SettingsError,
@@ -31,6 +29,7 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import OPEN
 from ragflow_lg.server.runs.continuation import Continuation, EndedRun, play_new
+from ragflow_lg.server.runs.due_tasks import is_passing
 from ragflow_lg.server.streaming.event_codec import LOST, RunEnd, encode_entry, store_error
 from ragflow_lg.server.streaming.journal import LEFT, QUEUED, RunHead
 from ragflow_lg.server.streaming.new_run import NewRun, decode_run
@@ -284,9 +283,3 @@ class RunPlayer:
             if time.monotonic() > until or self._app_state.run_manager.is_draining:
                 raise BusyError(f"The session {session_id!r} is still leased.", FREE_S)
             await asyncio.sleep(FREE_LOOK_S)
-
-
-def is_passing(error: RagflowLgError) -> bool:
-    """Return whether the same start may succeed soon. A quota of a day, for example, will not."""
-    is_busy = isinstance(error, BusyError) and not isinstance(error, QuotaError)
-    return is_busy or isinstance(error, DatabaseError | StreamError)

@@ -81,7 +81,9 @@ def copy_session(session: SessionRow, id_: str, name: str, version: VersionRow |
         user_id=session.user_id,
         exp_user_id=session.exp_user_id,
         name=(name or session.name)[: min(NAME_CHARS, TITLE_CHARS)],
-        source="workflow" if session.source == "webhook" else session.source,  # a copy is used by a person
+        source="workflow"
+        if session.source in ("schedule", "webhook")
+        else session.source,  # a copy is used by a person
         create_ms=now_ms,
         update_ms=now_ms,
     )

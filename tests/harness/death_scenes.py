@@ -280,6 +280,41 @@ async def _check_cancelled(scene: Scene) -> None:
     await scene.wait_for(is_free, "the session is busy")
 
 
+async def _open_schedule(scene: Scene) -> None:
+    made = await scene.stage.server.client.post(
+        "/agents", json={"title": scene.turn, "dsl": scene.stage.effects.canvases["steps"]}
+    )
+    scene.agent = made.json()["data"]["id"]
+    body = {"cron": "0 0 1 1 *", "query": scene.turn}
+    scene.expect("the schedule", (await scene.ask("POST", "/schedules", json=body)).status_code, 201)
+
+
+async def _wait_for_schedule(scene: Scene) -> None:
+    await scene.stage.rows(f"UPDATE schedules SET due_ms = 0 WHERE agent_id = '{scene.agent}'")
+
+    async def has_ended() -> bool:
+        schedule = (await scene.ask("GET", "/schedules")).json()["schedules"][0]
+        runs = await scene.runs()
+        return bool(schedule["last_run_id"]) and bool(runs) and runs[0]["status"] != "running"
+
+    await scene.wait_for(has_ended, "the scheduled run has not ended")
+
+
+async def _check_schedule(scene: Scene) -> None:
+    runs = await scene.runs()
+    allowed = [["succeeded"], *([["interrupted"]] if scene.stage.place == "alone" else [])]
+    if [run["status"] for run in runs] not in allowed:
+        scene.problems.append(f"the scheduled runs: {[run['status'] for run in runs]}")
+    row = (await scene.stage.rows(f"SELECT run_id, due_ms, error FROM schedules WHERE agent_id = '{scene.agent}'"))[0]
+    scene.expect("the schedule", (row[0], row[1] > time.time() * 1000, row[2]), ("", True, ""))
+    if len(runs) == 1:
+        scene.session = runs[0]["session_id"]
+        count = await scene.stage.rows(f"SELECT count(*) FROM sessions WHERE agent_id = '{scene.agent}'")
+        scene.expect("sessions", count[0][0], 1)
+        if runs[0]["status"] == "succeeded":
+            await _check_messages(scene, [scene.turn, ANSWER])
+
+
 async def _open_pause(scene: Scene) -> None:
     await scene.open("form")
     stream = await scene.follow(query=scene.turn)
@@ -348,6 +383,7 @@ KINDS = {
     "turn": SceneKind(_open_steps, _take_turn, _check_turn),
     "form": SceneKind(_open_form, _fill_form, _check_form),
     "cancel": SceneKind(_open_slow, _cancel, _check_cancelled),
+    "schedule": SceneKind(_open_schedule, _wait_for_schedule, _check_schedule),
     "timeout": SceneKind(_open_pause, _wait_for_timeout, _check_timeout),
     "rerun": SceneKind(_open_turn, _rerun, _check_rerun),
     "fork": SceneKind(_open_turn, _fork, _check_turn),

@@ -26,7 +26,7 @@ from sqlalchemy.engine.default import DefaultDialect
 
 from ragflow_lg.checkpoints.records import leases
 from ragflow_lg.server.cli.entry import main
-from ragflow_lg.server.runs import pause_timeouts
+from ragflow_lg.server.runs import due_tasks
 from ragflow_lg.server.runs.run_worker import QueueWorker
 
 VARIABLE = "MORTAL_FOLDER"
@@ -122,7 +122,7 @@ def _watch_database(death: Death) -> None:
 
 
 def _wait_for_work(death: Death) -> None:
-    tasks: Any = pause_timeouts.PauseTimeouts
+    tasks: Any = due_tasks.DueTasks
     worker: Any = QueueWorker
     take, look = worker._take, tasks.look
 
@@ -141,7 +141,7 @@ def _wait_for_work(death: Death) -> None:
 if __name__ == "__main__":
     _death = Death(Path(os.environ[VARIABLE]))
     cast("Any", leases)._machine = lambda: f"machine-{os.getpid()}"
-    pause_timeouts.CLAIM_MS, pause_timeouts.LOOK_S = CLAIM_MS, LOOK_S
+    due_tasks.CLAIM_MS, due_tasks.LOOK_S = CLAIM_MS, LOOK_S
     _watch_redis(_death)
     _watch_database(_death)
     _wait_for_work(_death)

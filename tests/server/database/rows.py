@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ragflow_lg.server.database.tables import AgentRow, MessageRow, SessionRow, VersionRow
+from ragflow_lg.server.database.tables import AgentRow, MessageRow, ScheduleRow, SessionRow, VersionRow
 
 
 def agent(id_: str = "a1", title: str = "Helper", version: str = "v1", **values: Any) -> AgentRow:
@@ -25,3 +25,9 @@ def session(id_: str = "s1", agent_id: str = "a1", **values: Any) -> SessionRow:
 
 def message(session_id: str, content: str, role: str = "assistant", number: int = 0) -> MessageRow:
     return MessageRow(session_id=session_id, number=number, role=role, content=content, create_ms=1)
+
+
+def schedule(id_: str = "s1", agent_id: str = "a1", **values: Any) -> ScheduleRow:
+    defaults: dict[str, Any] = {"id": id_, "agent_id": agent_id, "cron": "0 9 * * *", "time_zone": "UTC"}
+    defaults |= {"request": '{"query": "Hi", "inputs": {}}', "due_ms": 1, "create_ms": 1}
+    return ScheduleRow(**defaults | values)

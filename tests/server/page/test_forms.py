@@ -7,13 +7,13 @@ from typing import Any
 
 from playwright.async_api import Browser, Page, expect
 
-from ragflow_lg.server.runs.pause_timeouts import CANCELLED
+from ragflow_lg.server.runs.pause_timeouts import CANCELLED, PauseTimeouts
 from ragflow_lg.server.settings.limits_section import PausesSection
 from tests.fakes.browsers import needs_chromium
 from tests.server.http.app_server import AppServer, canvas, start_app
 from tests.server.http.native.native_client import native
 from tests.server.page.visits import Visit, ask, open_agent, visit
-from tests.server.runs import test_pause_timeouts
+from tests.server.runs.test_schedule_runs import Time, start_due
 
 pytestmark = needs_chromium
 
@@ -50,8 +50,9 @@ async def waiting(browser: Browser, folder: Path, **pauses: Any) -> AsyncGenerat
 
 async def end_pauses(server: AppServer) -> None:
     """End the forms whose time passes within an hour, as a server does."""
-    time = test_pause_timeouts.Time(server.app_state.now_ms() + HOUR_S * 1000)
-    await test_pause_timeouts.end_pauses(server, time)
+    time = Time()
+    time.ms = server.app_state.now_ms() + HOUR_S * 1000
+    await start_due(PauseTimeouts(server.app_state, server.turns, time))
 
 
 async def answer(page: Page, size: str) -> None:

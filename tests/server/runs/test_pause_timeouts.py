@@ -14,31 +14,22 @@ import pytest
 
 from ragflow_lg.base.errors import QuotaError, StreamError
 from ragflow_lg.runs.runner import Runner
-from ragflow_lg.server.database.pause_rows import claim, find_due
+from ragflow_lg.server.database.due_rows import change_due_row, find_due_rows
 from ragflow_lg.server.database.session_repository import RunRepository
-from ragflow_lg.server.database.tables import RunRow
-from ragflow_lg.server.runs.pause_timeouts import CANCELLED, CLAIM_MS, NO_DEFAULT, PauseTimeouts
+from ragflow_lg.server.database.tables import PauseTimeoutRow, RunRow
+from ragflow_lg.server.runs.pause_timeouts import CANCELLED, NO_DEFAULT, PauseTimeouts
 from ragflow_lg.server.runs.run_control import RunControl
 from ragflow_lg.server.settings.limits_section import PausesSection
 from tests.server.http.app_server import AppServer, canvas, start_app
 from tests.server.http.native.native_client import native, problem
 from tests.server.runs.test_run_control import create_agent, start_server
+from tests.server.runs.test_schedule_runs import CLAIMED_MS, Time, start_due
 
 TIMEOUT_S = 3600
-CLAIMED_MS = CLAIM_MS + 60_000
-"""How long a claim lasts with the default settings, and a little more."""
 DEFAULTS: dict[str, Any] = {
     "size": {"name": "Size", "type": "integer", "value": 42},
     "color": {"name": "Color", "type": "line", "optional": True, "value": None},
 }
-
-
-class Time:
-    def __init__(self, ms: int) -> None:
-        self.ms = ms
-
-    def __call__(self) -> int:
-        return self.ms
 
 
 def form(fields: dict[str, Any]) -> dict[str, Any]:
@@ -59,7 +50,8 @@ async def waiting(
     """Start a server with a run that waits; yield the server, a client of the agent, the run and the time."""
     sections = {"pauses": PausesSection(timeout_s=timeout_s, answer=answer)}
     async with start_app(folder, sections=sections) as server:
-        time = Time(server.app_state.now_ms())
+        time = Time()
+        time.ms = server.app_state.now_ms()
         async with native(server, await server.agent(form(fields))) as client:
             run = (await client.post("/runs", json={"query": "hi"})).json()
             assert run["status"] == "waiting", run
@@ -67,11 +59,7 @@ async def waiting(
 
 
 async def end_pauses(server: AppServer, time: Time) -> None:
-    timeouts = PauseTimeouts(server.app_state, server.turns, time)
-    while await timeouts.look():
-        await timeouts.wait_for_room(10)
-    while timeouts._starts:  # pyright: ignore[reportPrivateUsage]
-        await timeouts.wait_for_room(10)
+    await start_due(PauseTimeouts(server.app_state, server.turns, time))
 
 
 async def runs_of(client: httpx.AsyncClient) -> list[dict[str, Any]]:
@@ -162,7 +150,7 @@ async def test_answers_of_clients_count(tmp_path: Path) -> None:
         time.ms = expire_ms(run) + 10**9
         await end_pauses(server, time)
         assert len(await runs_of(client)) == 3
-        assert await find_due(server.app_state.database, time.ms + 10**9, 9) == []
+        assert await find_due_rows(server.app_state.database, PauseTimeoutRow, time.ms + 10**9, 9) == []
 
 
 async def test_a_quota_that_is_used_up_only_delays_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,8 +237,8 @@ async def test_a_dead_server_is_replaced_and_forms_answered_once(
     async with waiting(tmp_path) as (server, client, run, time):
         time.ms = expire_ms(run)
         database = server.app_state.database
-        (row,) = await find_due(database, time.ms, 9)
-        assert await claim(database, row, time.ms + CLAIMED_MS)  # and it dies
+        (row,) = await find_due_rows(database, PauseTimeoutRow, time.ms, 9)
+        assert await change_due_row(database, row, due_ms=time.ms + CLAIMED_MS)  # and it dies
         await end_pauses(server, time)
         assert await runs_of(client) == [run]
         time.ms += CLAIMED_MS
@@ -267,18 +255,21 @@ async def test_a_dead_server_is_replaced_and_forms_answered_once(
         assert [each["status"] for each in await runs_of(client)] == ["answered", "waiting"]
 
 
-async def test_the_command_answers_forms_after_a_restart(tmp_path: Path) -> None:
+async def test_the_command_starts_what_is_due_and_answers_forms_after_a_restart(tmp_path: Path) -> None:
     (tmp_path / "ragflow-lg.toml").write_text("[pauses]\ntimeout_s = 3600\n")
     async with start_server(tmp_path) as server:
         agent = f"/native/v1/agents/{await create_agent(server, form(DEFAULTS))}"
         async with server.client(agent) as client:
             run = (await client.post("/runs", json={"query": "hi"})).json()
+            made = await client.post("/schedules", json={"cron": "0 0 1 1 *", "query": "Hi"})
+            assert made.status_code == 201, made.text
         await server.end(signal.SIGKILL)
     with sqlite3.connect(tmp_path / "ragflow-lg-server.db") as raw:
-        raw.execute("UPDATE pause_timeouts SET due_ms = 0")
+        for table in ("pause_timeouts", "schedules"):
+            raw.execute(f"UPDATE {table} SET due_ms = 0")
     async with start_server(tmp_path, server.key) as again, again.client(agent) as client, asyncio.timeout(30):
-        while (await client.get("/runs")).json()["total"] < 2:
+        while (await client.get("/runs")).json()["total"] < 3:
             await asyncio.sleep(0.05)
         runs = await runs_of(client)
         mine = [each["answer"] for each in runs if each["session_id"] == run["session_id"]]
-        assert (mine, len(runs)) == (["", "Size 42. "], 2)
+        assert (mine, len(runs)) == (["", "Size 42. "], 3)

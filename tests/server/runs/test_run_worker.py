@@ -3,6 +3,7 @@
 import asyncio
 import re
 import signal
+import sqlite3
 import tomllib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -187,15 +188,19 @@ async def test_the_order_quotas_and_time_limits_of_forms_hold_for_all_processes(
         agents = [(server.client.headers["Authorization"], MODEL), (await create_key(tmp_path, "other"), MODEL)]
         one, other = [await native_agent(server, *each) for each in agents]
         answers = [await order(one, query) for query in ("a1", "a2")]
-        answers += [await order(one, query) for query in ("a3", "a4", "a5")]
-        answers += [await order(other, "b1"), await order(other, "b2")]
-        assert [answer.status_code for answer in answers] == [202, 202, 202, 202, 429, 202, 202]
-        assert answers[4].json()["error"]["details"]["quota"] == "runs"
+        made = await one.post("/schedules", json={"cron": "0 0 1 1 *", "query": "background"})
+        assert made.status_code == 201, made.text
+        make_schedules_due(tmp_path)
+        while (await one.get("/runs")).json()["total"] < 3:
+            await asyncio.sleep(0.05)
+        answers += [await order(one, "a3"), await order(one, "a4"), await order(other, "b1"), await order(other, "b2")]
+        assert [answer.status_code for answer in answers] == [202, 202, 202, 429, 202, 202]
+        assert answers[3].json()["error"]["details"]["quota"] == "runs"
         async with worker(tmp_path, concurrency=1):
             await ended(one, 4)
             await ended(other, 2)
             asked = [str(one.body["messages"][-1]["content"]) for one in model.requests if one.end and one.body]
-            assert asked == ["a1", "a2", "a3", "a4", "b1", "b2"]
+            assert asked == ["a1", "a2", "background", "a3", "b1", "b2"]
             asking = await native_agent(server, agents[0][0], ASKING)
             await order(asking, "hi")
             answered, waiting = await ended(asking, 2)
@@ -229,6 +234,11 @@ async def native_agent(server: Replica, authorization: str, dsl: dict[str, Any])
     headers = {"Authorization": authorization}
     made = await server.client.post("/agents", json={"title": str(len(str(dsl))), "dsl": dsl}, headers=headers)
     return httpx.AsyncClient(base_url=f"{_native(server)}/agents/{made.json()['data']['id']}", headers=headers)
+
+
+def make_schedules_due(folder: Path) -> None:
+    with sqlite3.connect(folder / "server.db") as raw:
+        raw.execute("UPDATE schedules SET due_ms = 0")
 
 
 @pytest.mark.usefixtures("redis_url")

@@ -102,6 +102,7 @@ OUTPUTS = {
     "Resume from any run": '"status":"waiting"',
     "Look inside a run": '"params_schema"',
     "Sessions": '"has_more":false',
+    "Schedules": '"time_zone":"Europe/Berlin"',
     "Time limit of forms": '"timeout_s":86400',
     "Versions": '"is_published":true',
     "Check and draw a canvas": '"runs":true',
