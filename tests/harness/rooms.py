@@ -38,7 +38,7 @@ class Size(NamedTuple):
     files: int
 
 
-BUDGET = {"core": Size(78_006, 522), "integrations": Size(22_038, 154), "tests": Size(75_151, 738)}
+BUDGET = {"core": Size(78_611, 526), "integrations": Size(22_038, 154), "tests": Size(75_626, 740)}
 """Lowered by what a change takes away; raised only by what something new adds, in a commit of its own."""
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("ragflow_lg", *(f"ragflow_lg.{name}" for name in OUTSIDE[:-1]))
