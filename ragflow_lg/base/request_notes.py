@@ -24,6 +24,10 @@ class RequestNotes(Struct):
     """The visitor of an embedded page, or ``""``."""
     session: str = ""
     run: str = ""
+    ragflow: str = ""
+    """The version of RAGFlow whose responses the client gets; ``""`` if its API is not used."""
+    has_ragflow: bool = False
+    """Whether the request or its key names that version, so that no canvas chooses another one."""
     request_key: str = ""
     """The hash of its ``Idempotency-Key``, or ``""``."""
     request_hash: str = ""

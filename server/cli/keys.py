@@ -38,8 +38,11 @@ def keys(
     tenant: Annotated[str, typer.Option("--tenant", help="Tenant whose agents the key gives access to.")] = "default",
     beta: Annotated[bool, typer.Option("--beta", help="Create a key that is valid only for embedded pages.")] = False,
     compat: Annotated[
-        Literal["current", "0.25.1", "0.24"] | None,
-        typer.Option("--compat", help="Response shapes that the key's clients expect. Default: current."),
+        Literal["1.0", "0.27", "0.25.1", "0.24", "current"] | None,
+        typer.Option(
+            "--compat",
+            help="RAGFlow that the key's clients are written for. Default: current, as [compat] ragflow says.",
+        ),
     ] = None,
     agent: Annotated[
         list[str] | None,

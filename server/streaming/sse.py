@@ -5,7 +5,7 @@ RAGFlow has no space after ``data:``, but OpenAI does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragflow_lg.base.errors import StreamPositionError
@@ -35,6 +35,16 @@ def ragflow_frame(payload: Mapping[str, Any], event_id: str | int | None = None)
     """
     head = b"" if event_id is None else f"id:{event_id}\n".encode()
     return b"%bdata:%b\n\n" % (head, to_json_bytes(payload))
+
+
+def ragflow_frames(payloads: Sequence[Mapping[str, Any]], event_id: str | None = None) -> bytes:
+    r"""Encode the frames of an event. The last one has its id: who has only the others gets all of them again.
+
+    >>> ragflow_frames([{"a": 1}, {"b": 2}], "5f0c:7")
+    b'data:{"a":1}\n\nid:5f0c:7\ndata:{"b":2}\n\n'
+    """
+    last = len(payloads) - 1
+    return b"".join(ragflow_frame(each, event_id if index == last else None) for index, each in enumerate(payloads))
 
 
 def openai_frame(payload: Mapping[str, Any]) -> bytes:

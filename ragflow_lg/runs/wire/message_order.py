@@ -164,11 +164,12 @@ class MessageOrder:
         """Return the event with the fields of all waiting nodes, and the tips of the last one that has tips."""
         inputs: dict[str, Any] = {}
         tips = ""
-        for node in sorted(self._waiting, key=self._rank):
+        nodes = sorted(self._waiting, key=self._rank)
+        for node in nodes:
             own_tips, fields = self._waiting[node]
             tips = own_tips or tips
             inputs.update({name: dict(declared) for name, declared in fields.items()})
-        return wire.UserInputs(inputs, tips)
+        return wire.UserInputs(inputs, tips, tuple(nodes))
 
     # Events
 

@@ -148,12 +148,14 @@ class MessageReset(Struct, omit_defaults=True):
         return {"content": self.content}
 
 
-class UserInputs(Struct):
+class UserInputs(Struct, omit_defaults=True):
     """The turn is waiting for an answer to a form."""
 
     event: ClassVar[str] = "user_inputs"
     inputs: dict[str, Any]
     tips: str
+    nodes: tuple[str, ...] = ()
+    """The nodes that wait. Clients of RAGFlow 0.27 do not receive it."""
 
     def data(self) -> dict[str, JsonValue]:
         """Return the ``data`` object of the event."""

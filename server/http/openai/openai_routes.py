@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.base.errors import QuotaError, RagflowLgError, RequestError
+from ragflow_lg.base.errors import BusyError, QuotaError, RagflowLgError, RequestError
 from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.dsl.chat_messages import merge_by_role
@@ -20,10 +20,11 @@ from ragflow_lg.server.database.agent_repository import AgentQuery, AgentReposit
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.http.openai.chat_conversations import find_session, read_conversation
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.event_stream import Options, await_while_connected, begin_stream
+from ragflow_lg.server.http.shared.event_stream import Options, StreamOptions, await_while_connected, begin_stream
+from ragflow_lg.server.http.shared.ragflow_1 import CANCELLED, describe_form, list_reference, speaks_1
 from ragflow_lg.server.http.shared.ragflow_routes import OpenaiRoute, Text, make_router, with_examples
 from ragflow_lg.server.http.shared.request_bodies import to_text
-from ragflow_lg.server.http.shared.responses import respond_json
+from ragflow_lg.server.http.shared.responses import respond_json, to_request_error
 from ragflow_lg.server.http.shared.turn_sessions import (
     QuestionFields,
     build_turn_request,
@@ -150,10 +151,27 @@ async def complete_of_agent(
     return await run_openai_turn(request, caller, await load_agent(request, caller, agent_id), body, options.policy)
 
 
-async def run_openai_turn(
-    request: Request, caller: ApiCaller, agent: AgentRow, body: ChatBody, policy: str | None
+async def complete_as_openai(
+    request: Request, caller: ApiCaller, agent_id: str, body: ChatBody, options: StreamOptions
 ) -> Response:
-    """Run a turn with an agent and respond as OpenAI does."""
+    """Run a turn on RAGFlow's own path. 1.0 refuses as OpenAI does, but for messages that are missing."""
+    try:
+        agent = await load_agent(request, caller, agent_id)
+        return await run_openai_turn(request, caller, agent, body, options.policy, may_be_1=True)
+    except RagflowLgError as error:
+        refusal = to_request_error(error)
+        if not speaks_1() or isinstance(error, BusyError) or (refusal.number, refusal.status) == (102, 400):
+            raise
+        return respond_openai_error(refusal)
+
+
+async def run_openai_turn(
+    request: Request, caller: ApiCaller, agent: AgentRow, body: ChatBody, policy: str | None, *, may_be_1: bool = False
+) -> Response:
+    """Run a turn with an agent and respond as OpenAI does.
+
+    ``may_be_1`` says that the path is one of RAGFlow 1.0, whose clients get its ends of a turn.
+    """
     messages = [_read_message(number, message) for number, message in enumerate(body.messages)]
     last = max((index for index, (role, _) in enumerate(messages) if role == "user"), default=None)
     if last is None and not body.inputs:
@@ -169,7 +187,8 @@ async def run_openai_turn(
     if session.is_new and earlier:
         turn_request["earlier"] = earlier
     begun = get_turns(request).begin(agent, session, turn_request, policy)
-    builder = _ResponseBuilder(session.row.id, agent.id, get_app_state(request).now_ms() // 1000, prompt_tokens)
+    make_builder = _ResponseBuilder1 if may_be_1 and speaks_1() else _ResponseBuilder
+    builder = make_builder(session.row.id, agent.id, get_app_state(request).now_ms() // 1000, prompt_tokens)
     if body.stream:
         return await begin_stream(request, _begin_chunks(begun, builder), builder.refuse)
     turn = await begun
@@ -255,11 +274,12 @@ async def _collect(turn: Turn, events: AsyncGenerator[tuple[int, WireEvent]], bu
     if status == "failed" and not is_blocked:
         raise RequestError(failure or "The run failed.", 500, status=500)
     text, form = answer.text or answer.tips, answer.form
+    builder.require_answer(status, form)
     message: dict[str, Any] = {"role": "assistant", "content": text}
     if status == "failed":
         message["refusal"] = failure
     if reference:
-        message["reference"] = reference
+        message["reference"] = builder.show_reference(reference)
     if form is not None:
         message["waiting_for_user"] = form.data()
     return respond_json(
@@ -281,14 +301,8 @@ async def _stream_chunks(
         status, failure = await turn.result()
         error = (failure or "The run failed.") if status == "failed" else ""
     except RagflowLgError as failure:
-        error = str(failure)
-    if error:
-        yield builder.build_error(error)
-    reason, end = (
-        ("waiting_for_user", {"waiting_for_user": form.data()}) if (form := builder.form) else (builder.end, {})
-    )
-    last = builder.build_chunk({"content": "", **end}, reason, builder.estimate_usage("".join(builder.texts)))
-    yield last + OPENAI_DONE
+        status, error = "failed", str(failure)
+    yield builder.build_end(status, error) + OPENAI_DONE
 
 
 _ANSWERING = ("LLM", "Agent")
@@ -329,7 +343,8 @@ class _ResponseBuilder:
             return self.build_chunk({"content": "", "message_reset": event.data()})
         if isinstance(event, MessageEnd):
             reference = _get_reference(event)
-            return self.build_chunk({"content": "", **({"reference": reference} if reference else {})})
+            shown = {"reference": self.show_reference(reference)} if reference else {}
+            return self.build_chunk({"content": "", **shown})
         if isinstance(event, UserInputs):
             self.form = event
             if event.tips and not any(self.texts):
@@ -367,13 +382,22 @@ class _ResponseBuilder:
         }
         return openai_frame(frame)
 
-    def build_error(self, error: str) -> bytes:
-        return self.build_chunk({"content": f"**ERROR**: {error}", "error": error})
+    def build_end(self, status: str, error: str) -> bytes:
+        """Return the last chunks of a turn."""
+        failure = self.build_chunk({"content": f"**ERROR**: {error}", "error": error}) if error else b""
+        form = self.form
+        reason, end = ("waiting_for_user", {"waiting_for_user": form.data()}) if form else (self.end, {})
+        return failure + self.build_chunk({"content": "", **end}, reason, self.estimate_usage("".join(self.texts)))
 
     def refuse(self, error: RagflowLgError) -> list[bytes]:
         """Return the frames of a turn that is refused after it has waited."""
-        end = self.build_chunk({"content": ""}, "stop", self.estimate_usage(""))
-        return [self.build_error(str(error)), end, OPENAI_DONE]
+        return [self.build_end("failed", str(error)), OPENAI_DONE]
+
+    def require_answer(self, status: str, form: UserInputs | None) -> None:
+        """Check that a turn has ended in a way that an answer can express."""
+
+    def show_reference(self, reference: dict[str, Any]) -> dict[str, Any]:
+        return reference
 
     def build_completion(self, message: dict[str, Any], text: str, reason: str) -> dict[str, Any]:
         return {
@@ -385,6 +409,33 @@ class _ResponseBuilder:
             "usage": self.estimate_usage(text),
             "choices": [{"message": message, "logprobs": None, "finish_reason": reason, "index": 0}],
         }
+
+
+class _ResponseBuilder1(_ResponseBuilder):
+    """A builder for what RAGFlow 1.0 sends on its own path."""
+
+    def build_end(self, status: str, error: str) -> bytes:
+        usage = self.estimate_usage("".join(self.texts))
+        if error:
+            failure = {"message": error, "type": "server_error"}
+            return self.build_chunk({"content": f"**ERROR**: {error}", "error": failure}, "error", usage)
+        if status == "cancelled":
+            return self.build_chunk({"content": None, "cancelled": {"message": CANCELLED}}, "cancelled", usage)
+        if self.form is not None:
+            delta = {"content": None, "waiting_for_user": describe_form(self.form)}
+            return self.build_chunk(delta, "waiting_for_user", usage)
+        return self.build_chunk({"content": None}, self.end, usage)
+
+    def require_answer(self, status: str, form: UserInputs | None) -> None:
+        if status == "cancelled":
+            raise RequestError(CANCELLED, 409, status=409)
+        if form is not None:
+            node = next(iter(form.nodes), "")
+            message = f"Agent is waiting for user input. cpn_id: {node} {form.tips}".rstrip()
+            raise RequestError(f"{message} session_id: {self._id}", 409, status=409)
+
+    def show_reference(self, reference: dict[str, Any]) -> dict[str, Any]:
+        return list_reference(reference)
 
 
 def _get_reference(event: MessageEnd) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, VersionRow
 from ragflow_lg.server.database.webhook_repository import WebhookTests
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
+from ragflow_lg.server.http.shared.ragflow_1 import drop_nulls
 from ragflow_lg.server.http.shared.ragflow_routes import (
     PAGE_SIZE,
     Fields,
@@ -300,19 +301,20 @@ async def _build_shown_agent(
     request: Request, caller: ApiCaller, agent: AgentRow, version: VersionRow
 ) -> dict[str, Any]:
     released = await AgentRepository(get_app_state(request).database, caller.tenant).released(agent.id)
-    return {**build_agent(agent, version), "last_publish_time": released.update_ms if released else None}
+    return drop_nulls({**build_agent(agent, version), "last_publish_time": released.update_ms if released else None})
 
 
 def _build_item(agent: AgentRow, release_times: Mapping[str, int]) -> dict[str, Any]:
-    fields = {"tenant_id": agent.tenant, "tags": agent.tags, "release_time": release_times.get(agent.id)}
-    return {**_build_common(agent), **fields, "type": "agent"}
+    fields = {"tenant_id": agent.tenant, "release_time": release_times.get(agent.id)}
+    return drop_nulls({**_build_common(agent), **fields, "type": "agent"})
 
 
 def build_agent(agent: AgentRow, version: VersionRow | None) -> dict[str, Any]:
     """Build RAGFlow's row of an agent; without a version, its canvas is empty."""
     canvas: Any = version.canvas if version else {}
+    is_released = version is not None and version.is_released
     times = format_times(agent.create_ms, agent.update_ms)
-    return {**_build_common(agent), "dsl": canvas, "user_id": agent.tenant, **times}
+    return {**_build_common(agent), "dsl": canvas, "release": is_released, **times}
 
 
 def _build_common(agent: AgentRow) -> dict[str, Any]:
@@ -322,6 +324,8 @@ def _build_common(agent: AgentRow) -> dict[str, Any]:
         "title": agent.title,
         "description": agent.description,
         "permission": agent.permission,
+        "tags": agent.tags,
+        "user_id": agent.tenant,
         "nickname": agent.tenant,
         "tenant_avatar": None,
         "create_time": agent.create_ms,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
@@ -14,11 +14,13 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import RagflowLgError, RequestError, RunFailedError, StreamInterruptedError
 from ragflow_lg.base.request_notes import current_notes
+from ragflow_lg.dsl.compatibility import WIRES
 from ragflow_lg.runs.wire.wire_events import Message, MessageEnd
 from ragflow_lg.server.agents.agent_versions import DRAFT, PUBLISHED
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import AgentRow
-from ragflow_lg.server.http.openai.openai_routes import ChatBody, run_openai_turn
+from ragflow_lg.server.http.openai.openai_routes import ChatBody, complete_as_openai
+from ragflow_lg.server.http.ragflow.ragflow_1_frames import AnswerCollector1, FrameBuilder1
 from ragflow_lg.server.http.ragflow.ragflow_frames import (
     PAGE_FAILURE,
     AnswerCollector,
@@ -27,7 +29,7 @@ from ragflow_lg.server.http.ragflow.ragflow_frames import (
     build_error_frame,
     describe_failure,
 )
-from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
+from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, choose_ragflow, get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import (
     EventStream,
     Options,
@@ -36,11 +38,13 @@ from ragflow_lg.server.http.shared.event_stream import (
     await_while_connected,
     begin_stream,
 )
+from ragflow_lg.server.http.shared.ragflow_1 import speaks_1
 from ragflow_lg.server.http.shared.ragflow_routes import Fields, Flag, Text, make_router, with_examples
 from ragflow_lg.server.http.shared.responses import respond_plain, to_request_error
 from ragflow_lg.server.http.shared.turn_sessions import (
     QuestionFields,
     build_turn_request,
+    follow_canvas,
     load_session,
     load_turn_rows,
     name_ignored,
@@ -49,10 +53,10 @@ from ragflow_lg.server.http.shared.turn_sessions import (
     unread_inputs,
 )
 from ragflow_lg.server.runs.turns import Turn
-from ragflow_lg.server.streaming.sse import RAGFLOW_DONE, event_id, ragflow_frame
+from ragflow_lg.server.streaming.sse import RAGFLOW_DONE, event_id, ragflow_frame, ragflow_frames
 
 if TYPE_CHECKING:
-    from ragflow_lg.runs.wire.wire_events import WireEvent
+    from ragflow_lg.runs.wire.wire_events import Envelope, WireEvent
     from ragflow_lg.server.database.tables import SessionRow, VersionRow
 
 
@@ -139,7 +143,9 @@ async def complete(body: CompletionBody, request: Request, caller: Authenticated
 async def complete_of_agent(
     agent_id: str, body: CompletionBody, request: Request, caller: Authenticated, options: Options
 ) -> Response:
-    """Run a turn. Clients of RAGFlow 0.25.0 and older use this path."""
+    """Run a turn. Clients of RAGFlow 0.25.0 and older use this path, which 1.0 does not have."""
+    if speaks_1():
+        choose_ragflow(WIRES[0])
     return await complete_with(request, caller, agent_id, body, options, is_old_path=True)
 
 
@@ -177,9 +183,9 @@ async def complete_with(
     ``is_old_path`` says that the client reads only the events of RAGFlow's oldest path. ``source`` is that of a new
     session, ``end`` the last frame of a stream.
     """
-    agent = (rows := await load_turn_rows(request, caller, agent_id, body.session_id)).agent
     if body.openai_compatible:
-        return await run_openai_turn(request, caller, agent, ChatBody.model_validate(body.given()), options.policy)
+        return await complete_as_openai(request, caller, agent_id, ChatBody.model_validate(body.given()), options)
+    agent = (rows := await load_turn_rows(request, caller, agent_id, body.session_id)).agent
     is_streamed = body.stream if "stream" in body.model_fields_set else is_old_path and caller.is_old
     position, turns, forwarding = options.position, get_turns(request), "all"
     ignored = list(body.model_extra or ())
@@ -202,14 +208,21 @@ async def complete_with(
             source=source,
             conversation=conversation,
         )
-        if session.row.source == "agent":
-            forwarding = "session"
+        forwarding = choose_events(session.row)
         if body.inputs:
             ignored += unread_inputs((await turns.runner(agent, session.row, session.version)).plan, body.inputs)
-        asked = build_turn_request(caller, session.row, body.query or body.question, body)
-        begun = turns.begin(agent, session, asked, options.policy)
+        turn_request = build_turn_request(caller, session.row, body.query or body.question, body)
+        begun = turns.begin(agent, session, turn_request, options.policy)
     forwarding = "messages" if is_old_path else forwarding
-    responder = CompletionResponder(forwarding, position, has_trace=body.return_trace, end=end, is_old=caller.is_old)
+    responder = CompletionResponder(
+        forwarding,
+        position,
+        get_app_state(request).now_ms,
+        body.query or body.question or body.inputs,
+        has_trace=body.return_trace,
+        end=end,
+        is_old=caller.is_old,
+    )
     return name_ignored(await responder.respond(request, caller, begun, is_streamed=is_streamed), ignored)
 
 
@@ -225,8 +238,13 @@ async def rejoin_run(request: Request, caller: ApiCaller, agent: AgentRow, run_i
     notes = current_notes()
     notes.run, notes.session = run_id, head.envelope.session_id
     session = require_own(caller, await load_session(request, agent, head.envelope.session_id))
-    turn = turns.rejoin(caller.tenant, head)
-    return turn, "session" if session.source == "agent" else "all"
+    await follow_canvas(request, agent, session.version_id)
+    return turns.rejoin(caller.tenant, head), choose_events(session)
+
+
+def choose_events(session: SessionRow) -> Forwarding:
+    """Return which events the clients of a session receive: in 1.0 all of them."""
+    return "session" if session.source == "agent" and not speaks_1() else "all"
 
 
 async def _find_continued(
@@ -242,6 +260,9 @@ class CompletionResponder(Struct, frozen=True):
 
     forwarding: Forwarding
     position: StreamPosition
+    now_ms: Callable[[], int]
+    asked: Any = ""
+    """What the user sent."""
     has_trace: bool = False
     error_prefix: str = "**ERROR**: "
     end: bytes = RAGFLOW_DONE
@@ -267,7 +288,7 @@ class CompletionResponder(Struct, frozen=True):
         return await begin_stream(request, frames, self._refuse)
 
     async def _collect(self, turn: Turn, caller: ApiCaller) -> Response:
-        collector = AnswerCollector(turn.envelope, self.forwarding, has_trace=self.has_trace)
+        collector = self._collector(turn.envelope)
         try:
             async with aclosing(turn.events()) as events:
                 async for _, event in events:
@@ -287,6 +308,19 @@ class CompletionResponder(Struct, frozen=True):
             raise RequestError(message, number, status=409, data=data, has_data=True) from error
         return respond_plain(collector.build_answer())
 
+    def _builder(self, envelope: Envelope) -> FrameBuilder:
+        if speaks_1():
+            return self._builder_1(envelope)
+        return FrameBuilder(envelope, self.forwarding, has_trace=self.has_trace)
+
+    def _builder_1(self, envelope: Envelope) -> FrameBuilder1:
+        return FrameBuilder1(envelope, self.forwarding, has_trace=self.has_trace, asked=self.asked, now_ms=self.now_ms)
+
+    def _collector(self, envelope: Envelope) -> AnswerCollector:
+        if speaks_1():
+            return AnswerCollector1(self._builder_1(envelope), has_trace=self.has_trace)
+        return AnswerCollector(envelope, self.forwarding, has_trace=self.has_trace)
+
     async def _find_failure(self, turn: Turn) -> RunFailedError | None:
         """Return the failure of a turn whose events have ended, if the client is to learn of it."""
         if self.is_old and self.forwarding != "messages":
@@ -297,7 +331,7 @@ class CompletionResponder(Struct, frozen=True):
     async def _begin(self, begun: Coroutine[Any, Any, Turn]) -> AsyncGenerator[bytes]:
         """Wait for the first event of a turn after the client's position, and return the frames from there on."""
         turn = await begun
-        needs_all = self.has_trace and self.forwarding != "all"  # for the trace
+        needs_all = speaks_1() or (self.has_trace and self.forwarding != "all")  # for the message's end, or the trace
         pages = turn.pages(0 if needs_all else self.position.after)
         first = await anext(pages, None)  # an early refusal must not start a stream
         return self.write(turn, first, pages)
@@ -306,7 +340,8 @@ class CompletionResponder(Struct, frozen=True):
         """Return the frames of a turn that is refused after it has waited."""
         if self.position.has_ids and isinstance(error, StreamInterruptedError):
             return []  # no end event, so that the client repeats its request
-        frame = ragflow_frame(build_error_frame(describe_failure(error, self.forwarding)))
+        failure = build_error_frame(describe_failure(error, self.forwarding), current_notes().session)
+        frame = ragflow_frame(failure)
         return [frame, *([self.end] if self.end else ())]
 
     async def write(
@@ -317,31 +352,28 @@ class CompletionResponder(Struct, frozen=True):
         Those up to the client's position are not sent again.
         """
         envelope = turn.envelope
-        frames, position = FrameBuilder(envelope, self.forwarding, has_trace=self.has_trace), self.position
+        frames, position = self._builder(envelope), self.position
         try:
             async with aclosing(pages):
                 if page is None and not position.after:
-                    yield ragflow_frame({"session_id": envelope.session_id, "data": {}})
+                    yield ragflow_frame(frames.build_empty())
                 while page is not None:
                     built = ((number, frames.build(event)) for number, event in page)
-                    body = b"".join(
-                        ragflow_frame(frame, event_id(envelope.message_id, number) if position.has_ids else None)
-                        for number, frame in built
-                        if frame is not None and number > position.after
+                    yield b"".join(
+                        ragflow_frames(each, event_id(envelope.message_id, number) if position.has_ids else None)
+                        for number, each in built
+                        if number > position.after
                     )
-                    yield body
                     page = await anext(pages, None)
             if self.forwarding == "page" and not frames.has_ended:
-                yield ragflow_frame(build_error_frame(PAGE_FAILURE))
+                yield ragflow_frame(build_error_frame(PAGE_FAILURE, envelope.session_id))
             elif not frames.has_ended and (failure := await self._find_failure(turn)) is not None:
                 raise failure
         except RagflowLgError as error:
             if position.has_ids and isinstance(error, StreamInterruptedError):
                 return  # no end event, so that the client reconnects and resumes
             message = describe_failure(error, self.forwarding)
-            yield ragflow_frame(envelope.wrap(Message(f"{self.error_prefix}{message}")))
-            # RAGFlow's SDK and the oldest clients fail on error frames, but understand the end of a message.
-            is_read = self.forwarding == "messages" or isinstance(error, RunFailedError)
-            yield ragflow_frame(envelope.wrap(MessageEnd()) if is_read else build_error_frame(message))
+            failure = frames.build_failure(message, self.error_prefix, is_of_run=isinstance(error, RunFailedError))
+            yield ragflow_frames(failure)
         if self.end:
             yield self.end

@@ -68,7 +68,7 @@ async def get_inputs(agent_id: str, request: Request, caller: Page) -> Response:
     shown = {"title": agent.title, "avatar": agent.avatar, "inputs": params.inputs}
     greeting = {"prologue": getattr(params, "prologue", None) or "", "mode": getattr(params, "mode", "")}
     response = respond_plain({**shown, **greeting})
-    if not has_secret(caller.visitor):
+    if caller.is_page and not has_secret(caller.visitor):
         response.headers[VISITOR_HEADER] = await make_visitor_secret(get_app_state(request), caller.owner)
     return response
 
@@ -103,10 +103,12 @@ async def _respond(
         turn_request = build_turn_request(caller, session.row, body.query or body.question, body)
         if inputs := turn_request.get("inputs"):
             ignored += unread_inputs(
-                (await turns.runner(agent, session.row, session.version, is_page=True)).plan, inputs
+                (await turns.runner(agent, session.row, session.version, is_page=caller.is_page)).plan, inputs
             )
-        begun = turns.begin(agent, session, turn_request, options.policy, page_key=caller.owner.id)
-    responder = CompletionResponder("page", position, error_prefix="Error 102: ")
+        page_key = caller.owner.id if caller.is_page else ""
+        begun = turns.begin(agent, session, turn_request, options.policy, page_key=page_key)
+    asked = body.query or body.question or body.inputs
+    responder = CompletionResponder("page", position, get_app_state(request).now_ms, asked, error_prefix="Error 102: ")
     return name_ignored(await responder.respond(request, caller, begun, is_streamed=body.stream), ignored)
 
 

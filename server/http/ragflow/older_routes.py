@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, cast
 
 import msgspec
 from fastapi import Depends, Query
-from msgspec.structs import replace
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -37,6 +36,7 @@ from ragflow_lg.server.http.shared.auth import (
     ApiCaller,
     Authenticated,
     WithAnyKey,
+    choose_ragflow,
     get_app_state,
     get_turns,
 )
@@ -93,7 +93,8 @@ class ServersWanted(Fields):
 
 
 async def _authenticate(caller: Authenticated) -> ApiCaller:
-    return replace(caller, compat=LONG_PAGES)
+    choose_ragflow(LONG_PAGES)
+    return caller
 
 
 Caller = Annotated[ApiCaller, Depends(_authenticate)]

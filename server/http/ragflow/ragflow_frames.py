@@ -1,4 +1,4 @@
-"""Frames of RAGFlow's stream, and the single answer to a non-streaming request."""
+"""Frames of RAGFlow's stream, and the single answer to a non-streaming request, as 0.27 sends them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ragflow_lg.runs.wire.wire_events import (
     WireNodeFinished,
     WorkflowFinished,
 )
+from ragflow_lg.server.http.shared.ragflow_1 import speaks_1
 
 if TYPE_CHECKING:
     from ragflow_lg.runs.wire.wire_events import Envelope, WireEvent
@@ -34,9 +35,10 @@ PAGE_FAILURE = "The agent failed. Its owner can see the reason."
 """The only text about a failed node or service that visitors receive. The reason may name hosts and contain values."""
 
 
-def build_error_frame(message: str) -> dict[str, Any]:
-    """Build the frame for an engine error."""
-    return {"code": 500, "message": message, "data": False}
+def build_error_frame(message: str, session_id: str) -> dict[str, Any]:
+    """Build the frame for an error. That of 1.0 names the session."""
+    session = {"task_id": session_id, "session_id": session_id} if speaks_1() else {}
+    return {"code": 500, "message": message, "data": False, **session}
 
 
 def describe_failure(error: RagflowLgError, forwarding: Forwarding) -> str:
@@ -57,11 +59,11 @@ class FrameBuilder:
         self.has_ended = False
         """Whether the turn has succeeded, was cancelled, or waits for an answer."""
 
-    def build(self, event: WireEvent) -> dict[str, Any] | None:
-        """Return the frame for an event, or None if the client does not receive it."""
+    def build(self, event: WireEvent) -> list[dict[str, Any]]:
+        """Return the frames for an event that the client receives."""
         self.has_ended = self.has_ended or isinstance(event, UserInputs | WorkflowFinished)
         if self._sent and not isinstance(event, self._sent):
-            return None
+            return []
         frame: dict[str, Any] = self.envelope.wrap(event)
         if self.forwarding == "session" and isinstance(event, WorkflowFinished):
             frame["data"] = {"usage": frame["data"]["usage"]}
@@ -74,22 +76,33 @@ class FrameBuilder:
             self._trace.append({"component_id": event.component_id, "trace": [frame["data"]]})
             frame["data"] = {**frame["data"], "content": ""} if self.forwarding == "messages" else {**frame["data"]}
             frame["data"]["trace"] = list(self._trace)
-        return frame
+        return [frame]
+
+    def build_empty(self) -> dict[str, Any]:
+        """Return the frame of a turn without events."""
+        return {"session_id": self.envelope.session_id, "data": {}}
+
+    def build_failure(self, message: str, prefix: str, *, is_of_run: bool) -> list[dict[str, Any]]:
+        """Return the frames for an error. RAGFlow's SDK and the oldest clients fail on error frames."""
+        ends_message = is_of_run or self.forwarding == "messages"
+        envelope = self.envelope
+        error = build_error_frame(message, envelope.session_id)
+        return [envelope.wrap(Message(f"{prefix}{message}")), envelope.wrap(MessageEnd()) if ends_message else error]
 
 
 class AnswerCollector:
     """Collects a turn's events for clients that do not stream."""
 
     def __init__(self, envelope: Envelope, forwarding: Forwarding, *, has_trace: bool) -> None:
-        self._envelope = envelope
+        self.envelope = envelope
         self.forwarding: Forwarding = forwarding
-        self._has_trace = has_trace
-        self._answer = AnswerText("tagged" if forwarding in ("all", "page") else "text")
+        self.has_trace = has_trace
+        self.answer = AnswerText("tagged" if forwarding in ("all", "page") else "text")
         self.has_ended = False
         """Whether the turn has succeeded, was cancelled, or waits for an answer."""
-        self._structured: dict[str, Any] = {}
-        self._trace: list[dict[str, Any]] = []
-        self._usage: Any = None
+        self.structured: dict[str, Any] = {}
+        self.trace: list[dict[str, Any]] = []
+        self.usage: Any = None
         self._last_event: WireEvent | None = None
         self._main_event: WireEvent | None = None
 
@@ -97,7 +110,7 @@ class AnswerCollector:
         """Add the next event."""
         self._last_event = event
         self.has_ended = self.has_ended or isinstance(event, UserInputs | WorkflowFinished)
-        self._answer.feed(event)
+        self.answer.feed(event)
         if isinstance(event, MessageEnd):
             self._main_event = event
         elif isinstance(event, UserInputs):
@@ -105,7 +118,7 @@ class AnswerCollector:
         elif isinstance(event, WireNodeFinished):
             self._add_node(event)
         elif isinstance(event, WorkflowFinished):
-            self._usage = event.data()["usage"]
+            self.usage = event.data()["usage"]
 
     def build_answer(self) -> dict[str, Any]:
         """Return the outer ``data`` of the answer."""
@@ -114,29 +127,29 @@ class AnswerCollector:
         is_whole = self.forwarding == "all"
         event = self._last_event if is_whole else self._main_event or self._last_event
         if event is None:
-            return {"session_id": self._envelope.session_id}
-        envelope: dict[str, Any] = self._envelope.wrap(event)
-        content = self._answer.text or (self._answer.tips if self.forwarding == "messages" else "")
-        data: dict[str, Any] = {**envelope["data"], "content": content, "reference": self._answer.reference}
-        if self._structured:
-            data["structured"] = self._structured
-        if self._has_trace:
-            data["trace"] = self._trace
-        if self._usage is not None:
-            data["usage"] = self._usage
+            return {"session_id": self.envelope.session_id}
+        envelope: dict[str, Any] = self.envelope.wrap(event)
+        content = self.answer.text or (self.answer.tips if self.forwarding == "messages" else "")
+        data: dict[str, Any] = {**envelope["data"], "content": content, "reference": self.answer.reference}
+        if self.structured:
+            data["structured"] = self.structured
+        if self.has_trace:
+            data["trace"] = self.trace
+        if self.usage is not None:
+            data["usage"] = self.usage
         return {**envelope, "data": data}
 
     def _build_page_answer(self) -> dict[str, Any]:
         """Return the answer for visitors: the text with its sources and files, or a form."""
         main: dict[str, Any] = self._main_event.data() if self._main_event is not None else {}
         event = self._last_event if isinstance(self._last_event, WorkflowFinished) else self._main_event
-        if event is None or not (self._answer.form or isinstance(event, WorkflowFinished)):
+        if event is None or not (self.answer.form or isinstance(event, WorkflowFinished)):
             raise RequestError(PAGE_FAILURE, 500)
-        data = {**main, "content": self._answer.text, "reference": self._answer.reference}
-        return {**self._envelope.wrap(event), "data": data}
+        data = {**main, "content": self.answer.text, "reference": self.answer.reference}
+        return {**self.envelope.wrap(event), "data": data}
 
     def _add_node(self, event: WireNodeFinished) -> None:
-        if self._has_trace:
-            self._trace.append({"component_id": event.component_id, "trace": [event.data()]})
+        if self.has_trace:
+            self.trace.append({"component_id": event.component_id, "trace": [event.data()]})
         if "structured" in event.outputs:
-            self._structured[event.component_id] = event.outputs["structured"]
+            self.structured[event.component_id] = event.outputs["structured"]

@@ -24,6 +24,7 @@ from ragflow_lg.server.database.session_repository import SessionQuery, SessionR
 from ragflow_lg.server.database.tables import AgentRow, MessageRow, SessionRow
 from ragflow_lg.server.database.turn_writer import Reference, list_chunks, read_reference
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
+from ragflow_lg.server.http.shared.ragflow_1 import list_reference, speaks_1
 from ragflow_lg.server.http.shared.ragflow_routes import (
     MAX_LONG_PAGE_SIZE,
     MAX_PAGE_SIZE,
@@ -158,12 +159,15 @@ async def create_session(agent_id: str, body: NewSession, request: Request, call
         version,
         user_id=user_id,
         exp_user_id=body.exp_user_id or user_id,
-        name=body.name,
+        name=body.name or ("session" if speaks_1() else ""),
         source="agent",
-        has_prologue=True,
+        has_prologue=not speaks_1(),
     )
     row = build_row(session, messages, version.title, version.canvas)
-    return name_ignored(respond_plain(_adapt_row(_build_item(row), caller)), body.model_extra or ())
+    shown = {**_adapt_row(_build_item(row), caller), "dialog_id": agent_id}
+    if speaks_1():
+        shown["reference"] = {}
+    return name_ignored(respond_plain(shown), body.model_extra or ())
 
 
 @router.get("/agents/{agent_id}/sessions")
@@ -228,16 +232,17 @@ async def get_session(agent_id: str, session_id: str, request: Request, caller: 
     canvas = await show_state(get_turns(request), agent, session, canvas)
     agents = AgentRepository(get_app_state(request).database, caller.tenant)
     title = (await agents.version_titles([session.version_id])).get(session.version_id, "")
-    return build_row(session, (await sessions.messages([session_id]))[session_id], title, canvas)
+    row = build_row(session, (await sessions.messages([session_id]))[session_id], title, canvas)
+    return {**row, "reference": [list_reference(each) for each in row["reference"]]} if speaks_1() else row
 
 
 @router.delete("/agents/{agent_id}/sessions/{session_id}")
-async def delete_session(agent_id: str, session_id: str, request: Request, caller: Authenticated) -> Literal[1]:
-    """Delete a session. Return the number of deleted sessions."""
+async def delete_session(agent_id: str, session_id: str, request: Request, caller: Authenticated) -> Literal[True, 1]:
+    """Delete a session. Return the number of deleted sessions; for clients of 1.0, true."""
     session = await load_session(request, await _load_agent(request, caller, agent_id), session_id)
     if problem := await _delete_one(request, caller, agent_id, session.id):
         raise RequestError(problem)
-    return 1
+    return True if speaks_1() else 1
 
 
 @router.delete("/agents/{agent_id}/sessions")
@@ -349,7 +354,8 @@ def _build_item(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _build_message(message: MessageRow) -> dict[str, Any]:
     fields = {"role": message.role, "content": message.content}
-    return {**fields, "id": message.run_id, "created_at": message.create_ms / 1000} if message.run_id else fields
+    created_at = message.create_ms // 1000 if speaks_1() else message.create_ms / 1000
+    return {**fields, "id": message.run_id, "created_at": created_at} if message.run_id else fields
 
 
 def _adapt_row(row: dict[str, Any], caller: ApiCaller) -> dict[str, Any]:

@@ -19,12 +19,19 @@ from ragflow_lg.server.http.ragflow.completion_routes import (
     PlayBody,
     follow_turn,
 )
-from ragflow_lg.server.http.ragflow.session_routes import NewVersion
+from ragflow_lg.server.http.ragflow.session_routes import MAX_CANVAS_CHARS, NewVersion
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import Options, StreamOptions, StreamPosition, read_policy
+from ragflow_lg.server.http.shared.ragflow_1 import speaks_1
 from ragflow_lg.server.http.shared.ragflow_routes import make_router
 from ragflow_lg.server.http.shared.responses import format_times
-from ragflow_lg.server.http.shared.turn_sessions import build_turn_request, load_agent, load_session, open_turn_session
+from ragflow_lg.server.http.shared.turn_sessions import (
+    build_turn_request,
+    follow_canvas,
+    load_agent,
+    load_session,
+    open_turn_session,
+)
 from ragflow_lg.server.runs.run_control import RunControl
 
 router = make_router("RAGFlow: versions")
@@ -32,10 +39,11 @@ router = make_router("RAGFlow: versions")
 
 @router.get("/agents/{agent_id}/versions")
 async def list_versions(agent_id: str, request: Request, caller: Authenticated) -> Any:
-    """List versions, most recently changed first."""
+    """List versions, most recently changed first: with their canvases, unless these are large."""
     agent = await load_agent(request, caller, agent_id)
     rows = await AgentRepository(get_app_state(request).database, caller.tenant).all_versions(agent.id)
-    return [_build_item(row) for row in rows]
+    is_small = sum(len(row.dsl) for row in rows) <= MAX_CANVAS_CHARS
+    return [(build_version if is_small else _build_item)(row) for row in rows]
 
 
 @router.get("/agents/{agent_id}/versions/{version_id}")
@@ -66,10 +74,11 @@ async def remove_version(agent_id: str, version_id: str, request: Request, calle
 async def run_agent(
     agent_id: str, body: PlayBody, request: Request, caller: Authenticated, options: Options
 ) -> Response:
-    """Run a turn with ``version``, or continue from ``resume_from``. Waits for the end unless streamed."""
-    accepts = "text/event-stream" in request.headers.get("accept", "")
-    is_streamed = body.stream if "stream" in body.model_fields_set else accepts
-    return await _run_turn(request, caller, agent_id, body, options, is_streamed=is_streamed)
+    """Run a turn with ``version``, or continue from ``resume_from``. Waits for the end unless streamed.
+
+    For clients of RAGFlow 1.0, the turn is streamed unless they say otherwise.
+    """
+    return await _run_turn(request, caller, agent_id, body, options)
 
 
 @router.post("/agents/{agent_id}/stream", responses=STREAM)
@@ -91,7 +100,13 @@ async def cancel_agent(agent_id: str, body: CancelBody, request: Request, caller
 
 
 async def _run_turn(
-    request: Request, caller: ApiCaller, agent_id: str, body: PlayBody, options: StreamOptions, *, is_streamed: bool
+    request: Request,
+    caller: ApiCaller,
+    agent_id: str,
+    body: PlayBody,
+    options: StreamOptions,
+    *,
+    is_streamed: bool = False,
 ) -> Response:
     agent, turns = await load_agent(request, caller, agent_id), get_turns(request)
     query = body.user_input or body.query or body.message or body.question
@@ -99,7 +114,9 @@ async def _run_turn(
     if body.resume_from:
         control = RunControl(get_app_state(request), turns, agent, policy)
         run = await control.run(body.resume_from)
-        turn_request = build_turn_request(caller, await control.session(run.session_id), query, body)
+        resumed = await control.session(run.session_id)
+        await follow_canvas(request, agent, resumed.version_id)
+        turn_request = build_turn_request(caller, resumed, query, body)
         answers = {name: as_map(value).get("value", value) for name, value in body.inputs.items()}
         turn = await control.resume_from(run, turn_request, answers)
     else:
@@ -109,7 +126,17 @@ async def _run_turn(
         )
         turn = await turns.begin(agent, session, build_turn_request(caller, session.row, query, body), policy)
     position = StreamPosition(options.position.has_ids)
-    responder = CompletionResponder("all", position, has_trace=body.return_trace, is_old=caller.is_old)
+    if not is_streamed:
+        accepts = "text/event-stream" in request.headers.get("accept", "")
+        is_streamed = body.stream if "stream" in body.model_fields_set else accepts or speaks_1()
+    responder = CompletionResponder(
+        "all",
+        position,
+        get_app_state(request).now_ms,
+        query or body.inputs,
+        has_trace=body.return_trace,
+        is_old=caller.is_old,
+    )
     return await responder.respond(request, caller, follow_turn(turn), is_streamed=is_streamed)
 
 
@@ -119,10 +146,11 @@ def _build_item(row: VersionRow) -> dict[str, Any]:
         "title": row.title,
         "user_canvas_id": row.agent_id,
         "release": row.is_released,
+        "description": row.description,
         **format_times(row.create_ms, row.update_ms),
     }
 
 
 def build_version(row: VersionRow) -> dict[str, Any]:
     """Build RAGFlow's row of a version, with its canvas."""
-    return {**_build_item(row), "description": row.description, "dsl": row.canvas}
+    return {**_build_item(row), "dsl": row.canvas}

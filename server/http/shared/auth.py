@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import wraps
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -22,8 +22,10 @@ from starlette.requests import Request
 
 from ragflow_lg.base.errors import RateError, RequestError
 from ragflow_lg.base.request_notes import current_notes
+from ragflow_lg.dsl.compatibility import RAGFLOW, WIRES
 from ragflow_lg.server.agents.file_store import name_visitor
 from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.http.shared.ragflow_1 import speaks_1
 from ragflow_lg.server.http.shared.responses import encode_json
 from ragflow_lg.server.http.shared.signed_tokens import KeyOwner, Purpose, describe_key, is_visitor_secret, read_token
 from ragflow_lg.server.observability.logs import audit
@@ -56,10 +58,11 @@ COMPAT_HEADER = "x-ragflow-compat"
 _AUDIT_PREFIX_CHARS = 12
 """Number of a refused key's characters in the audit log: enough to identify its owner."""
 CURRENT = "current"
+"""The version that the canvas or the settings choose, whatever the key is for."""
 _OLD_SHAPES = "0.24"
 LONG_PAGES = "0.25.1"
-"""The response shapes of today, but pages of any length."""
-_COMPAT_VERSIONS = (CURRENT, LONG_PAGES, _OLD_SHAPES)
+"""The response shapes of 0.27, but pages of any length."""
+COMPAT_VERSIONS = (*WIRES, LONG_PAGES, _OLD_SHAPES, CURRENT)
 _UNAUTHORIZED = "<Unauthorized '401: Unauthorized'>"
 _BETA_HEADER_MISSING = "Authorization is not valid!"
 _BETA_KEY_INVALID = "Authentication error: API key is invalid! "
@@ -92,8 +95,6 @@ class ApiCaller(Struct, frozen=True):
     """The tenant that sends a request."""
 
     tenant: str
-    compat: str = CURRENT
-    """The RAGFlow version that the client is written for."""
     owner: KeyOwner = KeyOwner("", "")
     """The owner of the key or token of the request."""
     visitor: str = ""
@@ -115,12 +116,12 @@ class ApiCaller(Struct, frozen=True):
     @property
     def is_old(self) -> bool:
         """Whether the client expects the response shapes of RAGFlow 0.25.0 and older."""
-        return self.compat == _OLD_SHAPES
+        return current_notes().ragflow == _OLD_SHAPES
 
     @property
     def has_long_pages(self) -> bool:
         """Whether the client may ask for long pages, which RAGFlow refuses since 0.26."""
-        return self.compat != CURRENT
+        return current_notes().ragflow in (_OLD_SHAPES, LONG_PAGES)
 
 
 def get_app_state(request: Request) -> AppState:
@@ -156,26 +157,35 @@ async def authenticate(request: Request, _: _ApiKey = None) -> ApiCaller:
     """Authenticate a request by its API key."""
     app_state = get_app_state(request)
     key = _read_key(request)
+    note_ragflow(request)
     owner = await _find_owner(app_state, key, "session")
     if owner is None:
         _audit_refusal(request, key, ("ragflow-",))
         logger.warning("missing or invalid API key: %s %s", request.method, request.url.path)
-        raise RequestError(_UNAUTHORIZED, 401, status=401, has_data=True)
+        text = ("Invalid access token" if key else "Missing Authorization header") if speaks_1() else _UNAUTHORIZED
+        raise RequestError(text, 401, status=401, has_data=True)
     _admit(request, owner)
     requested = request.headers.get(COMPAT_HEADER, "")
-    if requested not in ("", *_COMPAT_VERSIONS):
-        versions = ", ".join(_COMPAT_VERSIONS)
+    if requested not in ("", *COMPAT_VERSIONS):
+        versions = ", ".join(COMPAT_VERSIONS)
         raise RequestError(f"X-RAGFlow-Compat must be one of {versions}, not {requested[:20]!r}.", 101)
-    return ApiCaller(owner.tenant, requested or owner.compat or "current", owner)
+    note_ragflow(request, owner.compat)
+    return ApiCaller(owner.tenant, owner)
 
 
 @_once
 async def authenticate_beta(request: Request, _: _PageKey = None) -> ApiCaller:
-    """Authenticate a request from an embedded page by its beta key. Anyone who opens the page can read such a key."""
+    """Authenticate a request from an embedded page by its beta key. Anyone who opens the page can read such a key.
+
+    As in RAGFlow 1.0, the tenant's own programs may send their API key instead.
+    """
     key = _read_key(request)
+    note_ragflow(request, versions=WIRES)
     if not key:
         raise RequestError(_BETA_HEADER_MISSING, 102, has_data=True)
     owner = await _find_owner(get_app_state(request), key, "page")
+    if owner is None and await _find_owner(get_app_state(request), key, "session") is not None:
+        return await authenticate(request)
     if owner is None:
         _audit_refusal(request, key, ("beta-", "ragflow-"))
         raise RequestError(_BETA_KEY_INVALID, 102, has_data=True)
@@ -192,6 +202,7 @@ async def authenticate_any(request: Request, _: _ApiKey = None, __: _PageKey = N
 async def _admit_visitor(request: Request, owner: KeyOwner) -> ApiCaller:
     """Admit a request from an embedded page; see `_admit`."""
     _admit(request, owner)
+    note_ragflow(request, owner.compat, WIRES)
     visitor = current_notes().visitor = await read_visitor(get_app_state(request), request, owner)
     return ApiCaller(owner.tenant, owner=owner, visitor=visitor)
 
@@ -200,6 +211,25 @@ Authenticated = Annotated[ApiCaller, Depends(authenticate)]
 """The caller of a route that requires an API key."""
 WithAnyKey = Annotated[ApiCaller, Depends(authenticate_any)]
 """The caller of a route that also accepts the key of an embedded page."""
+
+
+def note_ragflow(request: Request, of_key: str = "", versions: Sequence[str] = COMPAT_VERSIONS) -> None:
+    """Note the RAGFlow whose responses the client gets. The header takes precedence over the key.
+
+    Pages have no key for older programs: those get reasons that visitors must not read. All paths of 1.0 begin with
+    ``/api``.
+    """
+    chosen = request.headers.get(COMPAT_HEADER, "") or of_key
+    notes = current_notes()
+    notes.has_ragflow = chosen in versions and chosen != CURRENT
+    notes.ragflow = chosen if notes.has_ragflow else get_app_state(request).settings.compat.get(RAGFLOW, WIRES[0])
+    if speaks_1() and not request.url.path.startswith("/api/"):
+        choose_ragflow(WIRES[0])
+
+
+def choose_ragflow(version: str) -> None:
+    """Let the client of the current request get the responses of a RAGFlow, as a path requires that no other has."""
+    current_notes().ragflow, current_notes().has_ragflow = version, True
 
 
 def _read_key(request: Request) -> str:

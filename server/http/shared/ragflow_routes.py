@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, authenticate_any, authenticate_beta
+from ragflow_lg.server.http.shared.ragflow_1 import speaks_1
 from ragflow_lg.server.http.shared.request_bodies import limit_turn, parse_flag, read_body, to_text
 from ragflow_lg.server.http.shared.responses import respond, respond_json, respond_plain
 
@@ -83,7 +84,10 @@ class Pages(BaseModel):
     page_size: Annotated[int, BeforeValidator(_read_number), Field(description="Rows per page, at most 100.")] = 0
 
     def read(self, caller: ApiCaller, default_size: int = PAGE_SIZE) -> tuple[int, int]:
-        """Return the page number and the page size."""
+        """Return the page number and the page size. 1.0 refuses what is not a positive number."""
+        for name in self.model_fields_set & {"page", "page_size"} if speaks_1() else ():
+            if not getattr(self, name):
+                raise RequestError(f"{name} must be a positive number.", 101)
         size = self.page_size or default_size
         if caller.has_long_pages:
             size = min(size, MAX_LONG_PAGE_SIZE)

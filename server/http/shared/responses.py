@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from email.utils import formatdate
 from typing import Any
 
@@ -23,6 +24,7 @@ from ragflow_lg.base.errors import (
     StreamPositionError,
     StreamUnknownError,
 )
+from ragflow_lg.server.http.shared.ragflow_1 import adapt_refusal, speaks_1
 
 JSON = "application/json"
 _SHOWN_STATUSES = frozenset({401, 408, 413, 429, 431})
@@ -63,8 +65,9 @@ def respond(data: Any = None, *, message: str = "success") -> Response:
 
 
 def respond_plain(data: Any = None) -> Response:
-    """Respond with ``code``, and with ``data`` unless it is None."""
-    return respond_json({"code": 0} if data is None else {"code": 0, "data": data})
+    """Respond with ``code``, and with ``data`` unless it is None. In 1.0, every response has a ``message``."""
+    message = {"message": "success"} if speaks_1() else {}
+    return respond_json({"code": 0, **message} if data is None else {"code": 0, **message, "data": data})
 
 
 def respond_page(rows: list[Any], total: int) -> Response:
@@ -77,6 +80,8 @@ def respond_error(error: RequestError) -> Response:
     body: dict[str, Any] = {"code": error.number, "message": str(error)}
     if error.has_data:
         body["data"] = error.data
+    if speaks_1():
+        body = adapt_refusal(body)
     return respond_json(body, error.status if error.status in _SHOWN_STATUSES or error.number == _FAILED else 200)
 
 
@@ -101,7 +106,13 @@ def format_times(create_ms: int, update_ms: int) -> dict[str, Any]:
     """Return a row's times under the names used in RAGFlow's lists."""
     return {
         "create_time": create_ms,
-        "create_date": formatdate(create_ms / 1000, usegmt=True),
+        "create_date": _format_date(create_ms),
         "update_time": update_ms,
-        "update_date": formatdate(update_ms / 1000, usegmt=True),
+        "update_date": _format_date(update_ms),
     }
+
+
+def _format_date(time_ms: int) -> str:
+    if speaks_1():
+        return datetime.fromtimestamp(time_ms // 1000, UTC).isoformat()
+    return formatdate(time_ms / 1000, usegmt=True)

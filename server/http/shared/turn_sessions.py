@@ -14,12 +14,14 @@ from typing_extensions import Unpack
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.base.lenient_values import as_map
+from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.runs.graph_input import unknown_inputs
 from ragflow_lg.server.agents.agent_versions import DRAFT, find_version
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository, TurnRows, read_turn_rows
 from ragflow_lg.server.database.tables import AgentRow, SessionRow
 from ragflow_lg.server.http.shared.auth import ApiCaller, get_app_state, get_turns
+from ragflow_lg.server.http.shared.ragflow_1 import speaks_1
 from ragflow_lg.server.http.shared.ragflow_routes import Fields, Flag, Text
 from ragflow_lg.server.observability.logs import audit
 from ragflow_lg.server.runs.turn_session import SessionFields, TurnSession
@@ -164,14 +166,34 @@ async def open_turn_session(
     ``rows`` are what has been read with the agent.
     """
     if session_id and rows is not None:
-        return TurnSession(require_session(agent, rows.session, foreign=foreign), rows.version, rows.newest_run)
+        session = require_session(agent, rows.session, foreign=foreign)
+        await follow_canvas(request, agent, rows.version or session.version_id)
+        return TurnSession(session, rows.version, rows.newest_run)
     if session_id:
-        return TurnSession(await load_session(request, agent, session_id, foreign=foreign))
+        session = await load_session(request, agent, session_id, foreign=foreign)
+        await follow_canvas(request, agent, session.version_id)
+        return TurnSession(session)
     draft = rows.version if rows is not None and version == DRAFT else None
     row = draft or await find_version(get_app_state(request).database, agent, version)
+    await follow_canvas(request, agent, row)
+    if speaks_1() and fields["source"] == "workflow":
+        fields["source"] = "agent"
     if find_continued is not None and (session := await find_continued(row)) is not None:
         return TurnSession(session)
     return await get_turns(request).new_session(agent, row, **fields)
+
+
+async def follow_canvas(request: Request, agent: AgentRow, version: VersionRow | str) -> None:
+    """Let the canvas of a turn choose the RAGFlow whose responses its client gets, unless the client has chosen.
+
+    ``version`` is the canvas, or the id of its version.
+    """
+    notes, canvases = current_notes(), get_turns(request).canvases
+    if notes.has_ragflow:
+        return
+    row = await canvases.version(agent, version) if isinstance(version, str) else version
+    if '"compat"' in row.dsl:  # compiling asks for settings, even if it is cached
+        notes.ragflow = (await canvases.compile(row)).plan.compatibility.ragflow or notes.ragflow
 
 
 HEADER = "X-Ignored-Fields"

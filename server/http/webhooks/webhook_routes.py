@@ -24,12 +24,14 @@ from ragflow_lg.server.http.shared.auth import (
     get_app_state,
     get_operations,
     get_turns,
+    note_ragflow,
     note_request_key,
 )
+from ragflow_lg.server.http.shared.ragflow_1 import speaks_1
 from ragflow_lg.server.http.shared.ragflow_routes import make_router
 from ragflow_lg.server.http.shared.request_bodies import to_text
 from ragflow_lg.server.http.shared.responses import encode_json, respond_json
-from ragflow_lg.server.http.shared.turn_sessions import load_agent
+from ragflow_lg.server.http.shared.turn_sessions import follow_canvas, load_agent
 from ragflow_lg.server.http.webhooks.webhook_request import read_payload, read_signed_body
 from ragflow_lg.server.http.webhooks.webhook_runs import (
     WebhookOutcome,
@@ -137,7 +139,8 @@ async def _call(request: Request, agent: AgentRow, recorder: WebhookTestRecorder
     turns = get_turns(request)
     if agent.canvas_category == "dataflow_canvas":
         raise RequestError("A data flow has no webhook.", 400)
-    configuration = read_configuration(find_webhook_params((await turns.canvases.version(agent)).canvas))
+    version = await turns.canvases.version(agent)
+    configuration = read_configuration(find_webhook_params(version.canvas))
     if configuration.methods and request.method not in configuration.methods:
         allowed = " or ".join(sorted(configuration.methods))
         raise RequestError(f"The method {request.method} is not allowed; use {allowed}.", 400)
@@ -156,6 +159,8 @@ async def _call(request: Request, agent: AgentRow, recorder: WebhookTestRecorder
         payload = await read_payload(request, configuration, app_state.services.workers)
         note_request_key(headers.get(KEY_HEADER.lower(), ""), request.url.path, encode_json(payload))
         turn = await begin_turn(turns, agent, payload)
+        note_ragflow(request)
+        await follow_canvas(request, agent, version)
     trim_in_background(app_state, agent)
     if configuration.is_immediate:
         follow_in_background(turn, recorder)
@@ -204,7 +209,8 @@ def _respond_outcome(outcome: WebhookOutcome, turn: Turn, *, is_test: bool) -> R
         return respond_json({"code": 400, "message": message, "success": False}, 400)
     if outcome.status in _NO_BODY:
         return Response(status_code=outcome.status)
-    return respond_json({"message": outcome.text, "success": True, "code": outcome.status}, outcome.status)
+    ids = {"task_id": turn.envelope.task_id, "session_id": turn.envelope.session_id} if speaks_1() else {}
+    return respond_json({"message": outcome.text, "success": True, "code": outcome.status, **ids}, outcome.status)
 
 
 def _respond_error(request: Request, error: RagflowLgError, *, is_test: bool) -> Response:

@@ -101,6 +101,7 @@ export class Api {
         method: method ?? (sent === undefined && !form ? "GET" : "POST"),
         headers: {
           Authorization: `Bearer ${this.key}`,
+          "X-RAGFlow-Compat": "0.27", // whatever the server's other clients are written for
           ...(this.visitor ? { [VISITOR_HEADER]: this.visitor } : {}),
           ...(sent === undefined ? {} : { "Content-Type": "application/json" }),
           ...headers,

@@ -135,7 +135,7 @@ async def test_a_page_key_does_not_show_the_canvas(server: AppServer) -> None:
     key = await server.new_key(kind="beta")
     shown = await send(server, "GET", f"/getsse/{agent_id}", headers={"Authorization": f"Bearer {key}"})
     assert (shown["data"]["avatar"], shown["data"]["dsl"]) == ("data:x", {})
-    assert (await send(server, "GET", f"/getsse/{agent_id}"))["code"] == 102
+    assert (await send(server, "GET", f"/getsse/{agent_id}", headers={"Authorization": "wrong"}))["code"] == 102
 
 
 async def get(server: AppServer, path: str) -> Any:

@@ -16,7 +16,7 @@ async def test_a_session_is_created_listed_and_deleted(server: AppServer) -> Non
     assert (created["code"], "message" in created) == (0, False)
     assert (row["agent_id"], row["user_id"], row["name"], row["source"]) == (agent_id, "ada", "First", "agent")
     assert row["message"] == [{"role": "assistant", "content": "Hi there!"}]
-    assert ("dialog_id" in row, "reference" in row, row["dsl"]) == (False, False, ECHO)
+    assert (row["dialog_id"], "reference" in row, row["dsl"]) == (agent_id, False, ECHO)
     await server.ask(agent_id, "ping", session_id=row["id"])
     listed = await server.get(f"/agents/{agent_id}/sessions?dsl=false")
     assert (listed["total"], "dsl" in listed["data"][0]) == (1, False)

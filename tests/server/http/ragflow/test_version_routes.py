@@ -15,7 +15,7 @@ async def test_publishing_never_overwrites(server: AppServer) -> None:
     agent_id = await server.agent(ECHO)
     path = f"/agents/{agent_id}/versions"
     (draft,) = (await call(server, "GET", path))["data"]
-    assert (draft["release"], draft["user_canvas_id"], "dsl" in draft) == (False, agent_id, False)
+    assert (draft["release"], draft["user_canvas_id"], draft["dsl"]) == (False, agent_id, ECHO)
     first = (await call(server, "POST", path, {"title": "One", "description": "It echoes."}))["data"]
     second = (await call(server, "POST", f"/agents/{agent_id}/publish", {"dsl": LOUD}))["data"]
     assert (first["dsl"], second["dsl"], first["release"], second["title"]) == (ECHO, LOUD, True, "Helper")
