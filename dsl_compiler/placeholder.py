@@ -174,6 +174,7 @@ def placeholder_node(component: RawComponent, spec: AnySpec, scope: ReferenceSco
         component.pointer,
         on_error=ExceptionPolicy("goto", None, goto) if goto else ExceptionPolicy(),
         parent=NodeId(component.parent) if component.parent else None,
+        params_pointer=component.params_pointer,
     )
 
 

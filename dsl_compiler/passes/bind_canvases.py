@@ -40,23 +40,20 @@ class _Place(Struct, frozen=True):
 
 def bind_canvases(draft: Draft, reporter: Reporter) -> Draft:
     """Add the nested canvas's plan to every node and tool that runs one."""
-    nodes = {
-        id_: _bind_node(draft, node, draft.components[id_], ["obj", "params"], reporter)
-        for id_, node in draft.nodes.items()
-    }
+    nodes = {id_: _bind_node(draft, node, draft.components[id_], reporter) for id_, node in draft.nodes.items()}
     return replace(draft, nodes=nodes)
 
 
-def _bind_node(draft: Draft, node: PlanNode, owner: RawComponent, inside: list[str], reporter: Reporter) -> PlanNode:
-    """Bind a node and its tools. ``inside`` is the path from the node's pointer to its params."""
+def _bind_node(draft: Draft, node: PlanNode, owner: RawComponent, reporter: Reporter) -> PlanNode:
+    """Bind a node and its tools."""
     if node.tools:
-        node = replace(node, tools=tuple(_bind_node(draft, tool, owner, ["params"], reporter) for tool in node.tools))
+        node = replace(node, tools=tuple(_bind_node(draft, tool, owner, reporter) for tool in node.tools))
     if node.spec.plays is None:
         return node
     name = node.spec.plays(node.params)
     if not (name.name or name.path):
         return node  # the component itself reports this
-    pointer = extend_pointer(node.pointer, [*inside, name.key or ("canvas" if name.name else "path")])
+    pointer = extend_pointer(node.params_pointer, [name.key or ("canvas" if name.name else "path")])
     plan = _plan(draft, name, _Place(pointer, owner, reporter))
     return node if plan is None else replace(node, canvas=NestedCanvas(str(name), plan))
 

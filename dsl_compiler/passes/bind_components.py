@@ -134,6 +134,7 @@ def bind_node(component: RawComponent, spec: AnySpec, scope: ReferenceScope, rep
         extra_attempts=(params.max_retries or 0) if spec.retries and spec.effects != "writes" else 0,
         retry_delay_s=params.delay_after_error or 0.0,
         timeout_s=spec.limit_s(params),
+        params_pointer=component.params_pointer,
     )
 
 

@@ -74,11 +74,10 @@ def _report(draft: Draft, difference: _Difference, reporter: Reporter) -> None:
 
 def _find_differences(draft: Draft, unread: frozenset[NodeId]) -> Iterator[_Difference]:
     for node in draft.nodes.values():
-        pointer = draft.components[node.id].params_pointer
+        pointer = node.params_pointer
         for part in node.with_tools():
-            part_pointer = pointer if part is node else extend_pointer(part.pointer, ["params"])
             for finding in part.spec.differences(part.params):
-                yield _Difference(node.id, part_pointer, finding)
+                yield _Difference(node.id, part.params_pointer, finding)
         findings = _find_jinja_values(draft, node) if node.spec.kind == "message" else _find_checked_fields(node)
         for finding in findings:
             yield _Difference(node.id, pointer, finding)
@@ -87,7 +86,7 @@ def _find_differences(draft: Draft, unread: frozenset[NodeId]) -> Iterator[_Diff
             yield _Difference(node.id, pointer, Finding("differs-unread-model", "warning", (), message))
     if retried := [node for node in draft.nodes.values() if node.streams_to and node.extra_attempts]:
         finding = Finding("differs-retry-after-text", "info", ("max_retries",), _describe_retries(retried))
-        yield _Difference(retried[0].id, draft.components[retried[0].id].params_pointer, finding)
+        yield _Difference(retried[0].id, retried[0].params_pointer, finding)
 
 
 def _find_jinja_values(draft: Draft, message: PlanNode) -> Iterator[Finding]:

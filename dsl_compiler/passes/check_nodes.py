@@ -15,14 +15,14 @@ def check_servers(draft: Draft, reporter: Reporter) -> Draft:
     ``Deployment.servers`` is read only if the canvas uses MCP tools.
     """
     for id_, node in draft.nodes.items():
-        _check(draft, node, draft.components[id_], ["obj", "params"], reporter)
+        _check(draft, node, draft.components[id_], reporter)
     return draft
 
 
-def _check(draft: Draft, node: PlanNode, owner: RawComponent, inside: list[str], reporter: Reporter) -> None:
-    """Check a node and its tools. ``inside`` is the path from the node's pointer to its params."""
+def _check(draft: Draft, node: PlanNode, owner: RawComponent, reporter: Reporter) -> None:
+    """Check a node and its tools."""
     for tool in node.tools:
-        _check(draft, tool, owner, ["params"], reporter)
+        _check(draft, tool, owner, reporter)
     tools = list(node.spec.server_tools(node.params))
     servers = draft.deployment.servers if tools else None
     if servers is None:
@@ -31,7 +31,7 @@ def _check(draft: Draft, node: PlanNode, owner: RawComponent, inside: list[str],
     missing: set[str] = set()
     for tool in tools:
         if tool.server not in servers:
-            pointer = extend_pointer(node.pointer, [*inside, *tool.server_path])
+            pointer = extend_pointer(node.params_pointer, tool.server_path)
             if pointer not in missing:
                 missing.add(pointer)
                 advice = f'Add [mcp."{tool.server}"] to the settings, with its url or the command that starts it.'
@@ -41,7 +41,7 @@ def _check(draft: Draft, node: PlanNode, owner: RawComponent, inside: list[str],
                 )
                 reporter.report("mcp-server-unknown", "error", owner.place_at(pointer), message, hint)
         elif (allowed := servers[tool.server]) is not None and tool.tool not in allowed:
-            pointer = extend_pointer(node.pointer, [*inside, *tool.path])
+            pointer = extend_pointer(node.params_pointer, tool.path)
             message = (
                 f"The agent is not allowed to call {tool.tool!r} on the MCP server {tool.server!r}: "
                 f'it is not in allow of [mcp."{tool.server}"].'

@@ -126,6 +126,8 @@ class PlanNode(Struct, frozen=True):
     """Whether no other node can ever run at the same time."""
     is_skipped: bool = False
     """Whether the component is not run: its outputs are null, and the flow continues."""
+    params_pointer: str = ""
+    """The JSON pointer to the params in the document."""
 
     def with_tools(self) -> Iterator[PlanNode]:
         """Yield the node and its tools, recursively."""

@@ -148,9 +148,8 @@ def _other_needs(plan: Plan, settings: Settings) -> Iterator[tuple[str, str, Pla
 def _uses(plan: Plan) -> Iterator[_Use]:
     for node in plan.nodes.values():
         for part in node.with_tools():
-            inside = ["obj", "params"] if part is node else ["params"]
             for requirement in part.spec.requires(part.params):
-                pointer = extend_pointer(part.pointer, [*inside, *requirement.path])
+                pointer = extend_pointer(part.params_pointer, requirement.path)
                 yield _Use(requirement, node, pointer, "")
             if part.canvas is not None:
                 for inner in _uses(part.canvas.plan):

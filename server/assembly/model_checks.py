@@ -92,6 +92,5 @@ def _check_params(node: PlanNode, part: PlanNode, model: ChatModel) -> Iterator[
 def _describe(
     node: PlanNode, part: PlanNode, path: Sequence[str | int], code: str, severity: Severity, message: str, advice: str
 ) -> Diagnostic:
-    inside = ["obj", "params"] if part is node else ["params"]
-    pointer = extend_pointer(part.pointer, [*inside, *path])
+    pointer = extend_pointer(part.params_pointer, path)
     return Diagnostic(code, severity, pointer, message, advice, node.id, node.title)

@@ -7,6 +7,7 @@ from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.dsl_compiler.deployment import CanvasLimits, NoDeployment
 from ragflow_lg.dsl_compiler.passes.collect_components import MAX_COMPONENTS
 from tests.fakes.canvas import CATALOG, assert_findings, canvas, diagnostics_of, node, plan_of, text
+from tests.fakes.policies import Canvases
 from tests.fakes.regions import answer_of, out
 from tests.harness.rows import each_row
 
@@ -84,6 +85,17 @@ def test_missing_keys_have_defaults_and_flat_components_are_read() -> None:
     }
     plan = plan_of(document)
     assert (plan.nodes[NodeId("begin")].downstream, plan.nodes[NodeId("a")].spec.name) == (("a",), "StringTransform")
+
+
+def test_what_is_wrong_in_a_flat_component_is_reported_at_its_place() -> None:
+    tool = {"component_name": "Canvas", "name": "c", "params": {"canvas": "gone"}}
+    params = {"llm_id": "m@T", "mcp": [{"mcp_id": "far", "tools": {"find": {}}}], "tools": [tool]}
+    components = {"a": {"name": "Agent", "params": params}, "c": {"name": "Canvas", "params": {"canvas": "gone"}}}
+    _, diagnostics = check_canvas(canvas(components, ["a", "c"]), CATALOG, Canvases(servers={}))
+    assert {d.code: d.pointer for d in diagnostics if d.severity == "error"} == {
+        "mcp-server-unknown": "/components/a/params/mcp/0/mcp_id",
+        "canvas-unknown": "/components/c/params/canvas",
+    }
 
 
 def test_titles_come_from_the_graph() -> None:
