@@ -10,7 +10,7 @@ from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
 from ragflow_lg.dsl.forms import form_fields
-from ragflow_lg.dsl_compiler import compile_canvas
+from ragflow_lg.dsl_compiler import check_canvas, compile_canvas
 from ragflow_lg.dsl_compiler.schema import canvas_schema
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.assembly.canvas_files import canvas_files
@@ -48,6 +48,17 @@ def test_real_canvases_satisfy_the_schema(shared_corpus: Path) -> None:
     for path in [*(shared_corpus / "agent").glob("*.json"), *(shared_corpus / "graph_only").glob("*.json")]:
         errors = [error.message for error in validator.iter_errors(json.loads(path.read_text(encoding="utf-8")))]
         assert bool(errors) == (path.name in NOT_A_CANVAS), f"{path.name}: {errors[:1]}"
+
+
+def test_no_parameter_of_a_real_canvas_is_unknown(shared_corpus: Path) -> None:
+    found = [
+        (path.name, d)
+        for path in find_canvases(shared_corpus)
+        for d in check_canvas(path.read_bytes(), load_catalog())[1]
+    ]
+    assert [
+        (name, d.pointer) for name, d in found if d.code == "params-unknown" and "has no parameter" in d.message
+    ] == []
 
 
 class AnyParams(ComponentParams):

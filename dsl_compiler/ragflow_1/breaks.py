@@ -30,7 +30,7 @@ TOOLS = frozenset(NAMES["tools"])
 
 REGIONS = ("Loop", "Iteration")
 
-_WITHOUT_PARAMS = ("CodeExec", "Crawler", "DeepL", "Jin10", "QWeather", "TuShare")
+_WITHOUT_PARAMS = frozenset(NAMES["without_params"])
 
 _RETRIEVAL_PARAMS = frozenset(NAMES["retrieval_params"])
 
@@ -144,7 +144,7 @@ def switch_items(canvas: Canvas) -> Iterator[tuple[Node, Path, Mapping[str, Any]
 
 def agent_tool_params_refused(canvas: Canvas) -> Iterator[Hit]:
     for tool in canvas.tools:
-        if tool.component in _WITHOUT_PARAMS and tool.values:
+        if tool.component.lower() in _WITHOUT_PARAMS and tool.values:
             yield tool.hit()
 
 

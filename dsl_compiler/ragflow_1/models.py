@@ -75,7 +75,8 @@ def agent_user_prompt_wins(canvas: Canvas) -> Iterator[Hit]:
     for node in canvas.of("Agent"):
         text = node.params.text("user_prompt")
         if text and text != _DEFAULT_USER_PROMPT:
-            yield node.params.hit("user_prompt", "", node.params.set("user_prompt", ""))
+            edits = node.params.set("user_prompt", "") if _prompts(node.params) else ()
+            yield node.params.hit("user_prompt", "", edits)
 
 
 def agent_prompts_flattened(canvas: Canvas) -> Iterator[Hit]:
