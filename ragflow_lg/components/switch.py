@@ -9,6 +9,7 @@ from typing import Annotated, Any, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 from ragflow_lg.base.diagnostics import Finding
+from ragflow_lg.base.lenient_values import as_list, as_map
 from ragflow_lg.base.worker_tasks import SMALL_SIZE, measure
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import (
@@ -21,6 +22,7 @@ from ragflow_lg.component.spec import (
 )
 from ragflow_lg.dsl.conditions import OPERATORS, operator_name, parse_condition
 from ragflow_lg.dsl.value_types import ExpectedType
+from ragflow_lg.models.chat_params import rename_params
 
 
 def _known_operator(value: Any, info: ValidationInfo) -> Any:
@@ -64,8 +66,14 @@ class Condition(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _expand_condition(cls, data: Any) -> Any:
-        """Read the simplified ``condition: "{a@x} > 5"``."""
+        """Read the simplified ``condition: "{a@x} > 5"``, and RAGFlow 1.0's ``clauses``: ``{left, op, right}`` each."""
         fields = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+        if "clauses" in fields and "items" not in fields:
+            tests = [
+                {"cpn_id": clause.get("left"), "operator": clause.get("op") or "=", "value": clause.get("right", "")}
+                for clause in map(as_map, as_list(fields["clauses"]))
+            ]
+            return {**fields, "logical_operator": fields.get("op") or "and", "items": tests}
         if "condition" not in fields or "items" in fields:
             return cast("Any", data)
         condition = parse_condition(str(fields["condition"]))
@@ -99,11 +107,8 @@ def _routes(params: Params) -> Iterable[Route]:
 
 
 def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Read the simplified ``cases`` (``{condition, to}``) and ``default``."""
-    if "cases" not in params or "conditions" in params:
-        return params
-    rest = {key: value for key, value in params.items() if key not in ("cases", "default")}
-    return {"end_cpn_ids": params.get("default", []), **rest, "conditions": params["cases"]}
+    """Read the simplified ``cases`` (``{condition, to}``), and ``default``, which RAGFlow 1.0 reads as well."""
+    return rename_params(params, {"cases": "conditions", "default": "end_cpn_ids"})
 
 
 def _expects(params: Params) -> Iterable[ExpectedType]:

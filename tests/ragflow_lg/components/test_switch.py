@@ -79,6 +79,15 @@ async def test_simplified_cases_are_read() -> None:
         assert result.targets == (target,)
 
 
+async def test_the_clauses_of_ragflow_1_are_read() -> None:
+    clauses = [{"left": "{{a@x}}", "op": ">=", "right": "5"}, {"left": "env.t", "op": "contains", "right": "b"}]
+    both, either = {"clauses": clauses, "to": "both"}, {"clauses": clauses, "op": "or", "to": "either"}
+    params = {"conditions": [both, either], "default": "rest"}
+    for number, text, target in ((5, "abc", "both"), (1, "b", "either"), (5, "", "either"), (1, "", "rest")):
+        result = await run_component(switch, params, outputs={"a": {"x": number}}, globals={"env.t": text})
+        assert result.targets == (target,)
+
+
 @pytest.mark.parametrize(("logical", "problem"), [(None, "is missing"), ("", "is missing"), ("AND", "is 'AND'")])
 def test_a_logical_operator_that_is_not_known_is_reported(logical: str | None, problem: str) -> None:
     tests = [{"cpn_id": "sys.query", "operator": "=", "value": value} for value in "ab"]
