@@ -14,6 +14,8 @@ from starlette.responses import Response
 
 from ragflow_lg.adapters.knowledge.embedders import HASHING_MODEL
 from ragflow_lg.base.errors import RequestError, ServiceError, SettingsError
+from ragflow_lg.dsl.redacted_view import RedactedView
+from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.integrations.memories.created_memories import CreatedMemories
 from ragflow_lg.integrations.memories.memory_layout import created_at, message_number, read_remembered, users_prefix
 from ragflow_lg.integrations.memories.memory_prompt import PROMPT
@@ -28,6 +30,7 @@ from ragflow_lg.server.http.shared.ragflow_routes import Fields, Pages, Text, ma
 from ragflow_lg.server.http.shared.request_bodies import read_ids, to_text
 from ragflow_lg.server.http.shared.responses import format_times, respond
 from ragflow_lg.server.observability.logs import audit
+from ragflow_lg.services.memories import MAX_TEXT_CHARS as MAX_SAID_CHARS
 from ragflow_lg.services.memories import MEMORY_TYPES, Exchange, MemorySearch, MemoryType, Remembered
 
 router = make_router("RAGFlow: memories")
@@ -35,6 +38,8 @@ router = make_router("RAGFlow: memories")
 MAX_NAME_CHARS = 128
 MAX_TEXT_CHARS = 100_000
 """Maximum length of a description or an avatar."""
+MAX_ID_CHARS = 255
+"""Maximum length of the ids of agents and sessions."""
 MESSAGES_PER_PAGE = 50
 
 _PROMPT = "the prompt is `memory_extraction` in [prompts]"
@@ -224,12 +229,17 @@ async def list_messages(
 async def add_message(body: NewMessage, request: Request, caller: Authenticated) -> Response:
     """Store an exchange in memories. What it says is extracted in the background."""
     body.require("memory_id", "agent_id", "session_id", "user_input", "agent_response")
+    for name, id_ in (("agent_id", body.agent_id), ("session_id", body.session_id)):
+        if len(id_) > MAX_ID_CHARS:
+            raise RequestError(f"`{name}` has more than {MAX_ID_CHARS} characters.", 101)
     sent: Any = body.memory_id
     listed = cast("list[Any]", sent) if isinstance(sent, list) else to_text(sent).split(",")
     ids = [id_ for each in listed if (id_ := to_text(each).strip())]
     memories, missing = find_memories(request, caller.tenant), ids
-    key = get_app_state(request).new_id()
-    exchange = Exchange(key, body.user_id, body.user_input, body.agent_response, session=body.session_id)
+    app_state = get_app_state(request)
+    view = RedactedView(Redactor(app_state.services_of(caller.tenant).all_secrets))
+    question, answer = (view.text(text, MAX_SAID_CHARS) for text in (body.user_input, body.agent_response))
+    exchange = Exchange(app_state.new_id(), body.user_id, question, answer, session=body.session_id)
     try:
         if memories is not None and ids:
             missing = await memories.for_agent(body.agent_id).remember(ids, exchange)

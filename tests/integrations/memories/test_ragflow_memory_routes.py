@@ -16,6 +16,8 @@ from tests.server.http.app_server import AppServer, canvas, start_app
 from tests.stores import fresh_prefix
 
 RAW = {"name": "Notes", "memory_type": ["raw"], "embd_id": "", "llm_id": ""}
+SAID = {"user_input": "I drink tea", "agent_response": "Fine."}
+TOKEN = "password=hunter2hunter2"
 DECLARED: dict[str, Any] = {"memories": {"notes": {"types": ["raw"]}}}
 
 
@@ -94,14 +96,14 @@ async def test_what_is_said_is_listed_searched_switched_off_and_forgotten(tmp_pa
     async with start(tmp_path, url) as server:
         id_ = await create(server)
         assert await add(server, id_, "I drink tea") == {"code": 0, "message": "All add to task.", "data": None}
-        await add(server, [id_], "I have a red hat", "anna", agent_id="a2", session_id="s2")
+        await add(server, [id_], "I have a red hat", "anna", agent_id="a2", session_id="s2", agent_response=TOKEN)
         first, second = reversed(await messages(server, id_))
         assert (first["user_id"], first["agent_id"], first["session_id"], first["status"]) == ("", "a1", "s1", True)
         assert (second["message_type"], second["source_id"], second["agent_name"]) == ("raw", 0, "Unknown")
         for query, count in (("?agent_id=a2", 1), ("?agent_id=a1,a2", 2), ("?keywords=s2", 1), ("?keywords=TEA", 1)):
             assert len(await messages(server, id_, query)) == count, query
         recent = (await server.get(f"/messages?memory_id={id_}&limit=1"))["data"]
-        assert [each["content"] for each in recent] == ["User: I have a red hat\nAssistant: Fine."]
+        assert [each["content"] for each in recent] == ["User: I have a red hat\nAssistant: password=***"]
         assert (await server.get(f"/messages?memory_id={id_}&session_id=s1"))["data"][0]["agent_id"] == "a1"
         path, search = f"/messages/{id_}:{first['message_id']}", f"/messages/search?memory_id={id_}&query="
         found = (await server.get(f"{search}tea"))["data"]
@@ -200,6 +202,7 @@ async def test_wrong_requests_are_refused_with_a_reason(tmp_path: Path, monkeypa
             ("PUT", one, {"avatar": "x" * (ragflow_memory_routes.MAX_TEXT_CHARS + 1)}, 101, "`avatar` has more than"),
             ("GET", f"{one}?page_size=101", None, 101, "page_size"),
             ("POST", "/messages", sent, 101, "session_id,user_input,agent_response"),
+            ("POST", "/messages", {**sent, **SAID, "session_id": "x" * 256}, 101, "`session_id` has more than 255"),
             ("GET", "/messages", None, 101, "memory_ids is required"),
             ("GET", f"/messages/search?memory_id={id_}", None, 101, "query"),
             ("GET", f"/messages?memory_id={id_}&limit=101", None, 101, "limit"),
