@@ -37,9 +37,10 @@ def rows(text: str, label: str) -> list[str]:
     return [line for line in lines if line.startswith((f"= {label}", f"≠ {label}"))]
 
 
-async def test_answers_and_paths_stand_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("wire", ["0.27", "1.0"])
+async def test_answers_and_paths_stand_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire: str) -> None:
     async with start_app(tmp_path) as server:
-        monkeypatch.setenv("THEIR_KEY", server.key)
+        monkeypatch.setenv("THEIR_KEY", await server.new_key(compat=wire))
         agent = await server.agent(ECHO)
         Path("lines.txt").write_text("two\n\nthree\n")
         same = await compare(server.url, ECHO, "one", "--questions", "lines.txt")
@@ -73,9 +74,10 @@ async def test_the_questions_of_a_session_are_asked_again(tmp_path: Path, monkey
         assert "no session" in unknown.stderr
 
 
-async def test_a_form_is_answered_by_what_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("wire", ["0.27", "1.0"])
+async def test_a_form_is_answered_by_what_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire: str) -> None:
     async with start_app(tmp_path) as server:
-        monkeypatch.setenv("THEIR_KEY", server.key)
+        monkeypatch.setenv("THEIR_KEY", await server.new_key(compat=wire))
         agent = await server.agent(FORM)
         done = await compare(server.url, FORM, "hello", "42", "--together")
         assert done.returncode == 0, done
@@ -83,6 +85,19 @@ async def test_a_form_is_answered_by_what_follows(tmp_path: Path, monkeypatch: p
         assert rows(done.stdout, "answer") == ["= answer Size 42 Size 42"]
         wrong = await compare(server.url, FORM, "hello", "big", "never", "--together")
         assert rows(wrong.stdout, "error")[-1].count("It was not asked") == 2, wrong
+        assert await sessions_of(server, agent) == []
+
+
+@pytest.mark.parametrize("wire", ["0.27", "1.0"])
+async def test_a_failed_turn_and_its_path_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire: str) -> None:
+    async with start_app(tmp_path, [Reply(error="no such model", repeat=True)]) as server:
+        monkeypatch.setenv("THEIR_KEY", await server.new_key(compat=wire))
+        agent = await server.agent(MODEL)
+        done = await compare(server.url, ECHO, "one")
+        assert done.returncode == 1
+        (error,) = rows(done.stdout, "error")
+        assert error.startswith("≠ error"), done
+        assert "no such model" in " ".join(done.stdout.split())
         assert await sessions_of(server, agent) == []
 
 

@@ -136,8 +136,8 @@ def stored_vectors(database: KnowledgeFile, name: str) -> list[tuple[str, bytes]
         return [(chunk.content, chunk.vector) for chunk in chunks]
 
 
-@pytest.mark.parametrize("compat", ["0.24", "0.25.1"])
-async def test_a_server_that_answers_as_older_ones_do(
+@pytest.mark.parametrize("compat", ["0.24", "0.25.1", "1.0"])
+async def test_a_server_that_answers_as_other_versions_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compat: str
 ) -> None:
     async with start_app(tmp_path) as server:
