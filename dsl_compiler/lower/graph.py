@@ -103,7 +103,7 @@ class _Lowering:
             shells[self._names[node.id]] = shell
         self._join_followers(shells)
         builder.add_node(
-            CLOSING_NODE, ClosingNode(_looping(joins)), input_schema=_with_channels(CanvasState), defer=True
+            CLOSING_NODE, ClosingNode(plan, _looping(joins)), input_schema=_with_channels(CanvasState), defer=True
         )
         builder.add_edge(START, self._names[plan.entry])
         return self._finish(builder.compile(name=plan.title or "canvas"), gates, regions)

@@ -288,8 +288,9 @@ class EntryNode(Node):
 class ClosingNode(_NodeRunnable):
     """The node that ends the turn. It first settles every gate after a cycle, since no other node can run."""
 
-    def __init__(self, looping_gates: Sequence[str]) -> None:
+    def __init__(self, plan: Plan, looping_gates: Sequence[str]) -> None:
         super().__init__(CLOSING_NODE)
+        self._plan = plan
         self._gates = looping_gates
 
     async def _run(self, turn: TurnContext, state: Mapping[str, Any], task: _Task) -> Step:
@@ -297,7 +298,7 @@ class ClosingNode(_NodeRunnable):
         settled: int = record.get("settled", 0)
         if "error" not in record and settled < len(self._gates):
             return Step({self._gates[settled]: SETTLE, "turn": {"settled": settled + 1}}, [CLOSING_NODE])
-        update, event = close_turn(state)
+        update, event = close_turn(self._plan, state)
         await turn.emit(event, task.runtime.stream_writer)
         return Step(update)
 

@@ -1,9 +1,9 @@
 """The compiler's passes in order. Each is one function; passes that answer the same question share a file.
 
-The first group brings the document into its current form, the second binds it to the catalog, and the third determines
-the flow. The last performs checks; it also chooses which of RAGFlow's behaviours apply. If the first group reports
-errors, the other groups do not run, since their errors would only be consequences. Passes import the rooms below the
-compiler except the catalog, and never LangGraph.
+The first group brings the document into its current form. The second chooses which of RAGFlow's behaviours apply, and
+binds the document to the catalog. The third determines the flow, and the last performs checks. If the first group
+reports errors, the other groups do not run, since their errors would only be consequences. Passes import the rooms
+below the compiler except the catalog, and never LangGraph.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ragflow_lg.dsl_compiler.passes.bind_canvases import bind_canvases
 from ragflow_lg.dsl_compiler.passes.bind_components import bind_components, bind_params
 from ragflow_lg.dsl_compiler.passes.bind_globals import bind_globals
 from ragflow_lg.dsl_compiler.passes.bind_tools import bind_tools
-from ragflow_lg.dsl_compiler.passes.check_differences import check_differences
+from ragflow_lg.dsl_compiler.passes.check_differences import check_differences, choose_behaviours
 from ragflow_lg.dsl_compiler.passes.check_nodes import check_parallel, check_reachable, check_servers, check_titles
 from ragflow_lg.dsl_compiler.passes.check_references import check_references
 from ragflow_lg.dsl_compiler.passes.collect_components import classify_document, collect_components
@@ -31,7 +31,7 @@ __all__ = ["PASSES"]
 
 PASSES: tuple[tuple[Pass, ...], ...] = (
     (upgrade_document, classify_document, collect_components, limit_size, migrate_names, rewrite_shapes),
-    (bind_components, bind_params, bind_tools, bind_canvases, bind_globals),
+    (choose_behaviours, bind_components, bind_params, bind_tools, bind_canvases, bind_globals),
     (route_edges, find_entry, rank_nodes, group_regions, find_cycles, find_joins, plan_streaming),
     (check_servers, check_parallel, check_reachable, check_references, check_titles, check_differences),
 )

@@ -87,7 +87,7 @@ def bind_params(draft: Draft, reporter: Reporter) -> Draft:
     nodes: dict[NodeId, PlanNode] = {}
     for id_, component in draft.components.items():
         has_items = any(draft.specs[region.id].yields_items for region in enclosing(component, draft.components))
-        scope = ReferenceScope(plain, has_items)
+        scope = ReferenceScope(plain, has_items, draft.compatibility.old_values)
         nodes[NodeId(id_)] = bind_node(component, draft.specs[id_], scope, reporter)
         _check_needed(component, nodes[NodeId(id_)], reporter)
     return replace(draft, nodes=nodes)

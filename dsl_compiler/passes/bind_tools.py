@@ -30,7 +30,7 @@ MAX_DEPTH = 16
 
 def bind_tools(draft: Draft, reporter: Reporter) -> Draft:
     """Bind the tools of every node, including those of agents used as tools."""
-    scope = ReferenceScope(frozenset(draft.components))
+    scope = ReferenceScope(frozenset(draft.components), is_old=draft.compatibility.old_values)
     nodes: dict[NodeId, PlanNode] = {}
     for id_, node in draft.nodes.items():
         tools = _tools(draft, draft.components[id_], node, scope, reporter, 0)

@@ -1,4 +1,4 @@
-"""Report where a canvas may run differently than in RAGFlow, and choose which of RAGFlow's behaviours apply."""
+"""Choose which of RAGFlow's behaviours apply, and report where a canvas may run differently without them."""
 
 from __future__ import annotations
 
@@ -33,35 +33,26 @@ class _Difference(NamedTuple):
     finding: Finding
 
 
-def check_differences(draft: Draft, reporter: Reporter) -> Draft:
-    """Report the differences that matter to the canvas, except where RAGFlow's behaviour applies.
-
-    The deployment is asked only if its answer matters, because reading the settings takes longer than a check.
-    """
+def choose_behaviours(draft: Draft, reporter: Reporter) -> Draft:
+    """Choose which of RAGFlow's behaviours apply: those of the canvas, then those of the deployment."""
     choices, problems = read_choices(draft.document.get("compat"))
     for problem in problems:
         pointer = extend_pointer(draft.base, ["compat", problem.name] if problem.name else ["compat"])
         reporter.report("compat-invalid", "error", pointer, problem.message, problem.hint)
+    base = Compatibility() if ALL in choices else draft.deployment.compatibility
+    return replace(draft, compatibility=base.override(choices))
+
+
+def check_differences(draft: Draft, reporter: Reporter) -> Draft:
+    """Report the differences that matter to the canvas, except where RAGFlow's behaviour applies."""
     unread = frozenset(_find_unread_models(draft))
-    differences = list(_find_differences(draft, unread))
-    is_affected = bool(differences) or any(map(_is_affected, draft.nodes.values()))
-    base = draft.deployment.compatibility if is_affected and ALL not in choices else Compatibility()
-    compatibility = base.override(choices)
-    for difference in differences:
-        if not getattr(compatibility, OPTIONS[difference.finding.code]):
+    for difference in _find_differences(draft, unread):
+        if not getattr(draft.compatibility, OPTIONS[difference.finding.code]):
             _report(draft, difference, reporter)
-    if compatibility.skip_unread_models and unread:
-        nodes = {id_: replace(n, is_skipped=True) if id_ in unread else n for id_, n in draft.nodes.items()}
-        draft = replace(draft, nodes=nodes)
-    return replace(draft, compatibility=compatibility)
-
-
-def _is_affected(node: PlanNode) -> bool:
-    """Return whether some behaviour may change what a node does, even if nothing is reported."""
-    spec, params = node.spec, node.params
-    if spec.kind == "message":
-        return any(has_jinja(alternative.template) for alternative in spec.shows(params))
-    return spec.kind == "interrupt" or (spec.kind == "model" and not spec.streams(params))
+    if not (draft.compatibility.skip_unread_models and unread):
+        return draft
+    nodes = {id_: replace(n, is_skipped=True) if id_ in unread else n for id_, n in draft.nodes.items()}
+    return replace(draft, nodes=nodes)
 
 
 def _report(draft: Draft, difference: _Difference, reporter: Reporter) -> None:

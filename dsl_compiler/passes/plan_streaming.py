@@ -9,6 +9,8 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import MessagePlan, PlanNode, is_answer
+from ragflow_lg.component.spec import MessageAlternative
+from ragflow_lg.dsl.old_values import close_gaps
 from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft
@@ -46,6 +48,8 @@ def plan_streaming(draft: Draft, reporter: Reporter) -> Draft:
 
 def _plan(draft: Draft, flow: Flow, node: PlanNode, disturbing: Disturbing) -> MessagePlan:
     alternatives = tuple(node.spec.shows(node.params))
+    if draft.compatibility.old_values:
+        alternatives = tuple(map(_read_as_before, alternatives))
     nodes_read = {r.node for text in alternatives for r in text.template.references if r.kind == "output"}
     live = {r.node for text in alternatives if text.is_live for r in text.template.references if is_answer(r)}
     models = frozenset(
@@ -56,6 +60,13 @@ def _plan(draft: Draft, flow: Flow, node: PlanNode, disturbing: Disturbing) -> M
     ancestors = frozenset(NodeId(n) for n in nodes_read if flow.is_ancestor(n, node.id))
     message = MessagePlan(node.id, alternatives, ancestors, models)
     return message._replace(settled=_find_settled(draft, flow, message, disturbing)) if models else message
+
+
+def _read_as_before(text: MessageAlternative) -> MessageAlternative:
+    """Return a text as RAGFlow reads it, which streams none with two braces in a row."""
+    if not text.is_live or "{{" in text.template.source or "}}" in text.template.source:
+        return text._replace(is_live=False)
+    return text._replace(template=close_gaps(text.template))
 
 
 def _may_stream(node: PlanNode) -> bool:

@@ -30,7 +30,7 @@ from ragflow_lg.base.worker_tasks import measure
 from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.models.answer_checks import check_end, is_empty
 from ragflow_lg.models.engine_prompts import engine_prompt, prompt_text
-from ragflow_lg.models.model_call import AnswerSink, AnswerStream, ask
+from ragflow_lg.models.model_call import AnswerSink, AnswerStream, ask, join_guidelines
 from ragflow_lg.models.prompts import CONTEXT_SHARE
 from ragflow_lg.models.structured_answer import append_schema
 from ragflow_lg.services.chat import ChatAnswer, ChatModel, ChatRequest, ToolCall, Usage, count_tokens
@@ -209,7 +209,7 @@ class AgentLoop(Struct, frozen=True):
         """Return a request for an answer, with the citation guidelines if there is now something to cite."""
         if not self.guidelines or not self.ctx.references["chunks"]:
             return request
-        return replace(request, system=f"{request.system}\n\n{self.guidelines}".lstrip())
+        return replace(request, system=join_guidelines(self.ctx, request.system, self.guidelines))
 
     async def ask(
         self,
@@ -289,7 +289,7 @@ class AgentLoop(Struct, frozen=True):
     async def ask_for_answer(self, request: ChatRequest, position: str) -> str:
         """Ask for the final answer, and once more if it is empty; return it."""
         answer = await self.ask(request, position, self.stream)
-        if is_empty(answer):
+        if is_empty(answer) and not self.ctx.compatibility.old_values:
             answer = await self.ask(request, f"{position} again", self.stream)
         return answer.text
 
@@ -360,8 +360,13 @@ def append_message(messages: Sequence[Mapping[str, str]], role: str, content: st
     return [*copies, {"role": role, "content": content}]
 
 
-def result_text(value: JsonValue) -> str:
-    """Return a tool's result as the model sees it: text unchanged, None as ``""``, anything else as JSON."""
+def result_text(value: JsonValue, *, is_old: bool = False) -> str:
+    """Return a tool's result as the model sees it: text unchanged, None as ``""``, anything else as JSON.
+
+    With ``is_old``, a list is written in Python's notation.
+    """
     if isinstance(value, str):
         return value
+    if is_old and isinstance(value, list):
+        return str(value)
     return "" if value is None else json.dumps(value, ensure_ascii=False)

@@ -40,6 +40,7 @@ async def call_functions(run: AgentLoop, *, is_written: bool = False) -> str:
     if is_written:
         offer = replace(offer, system=_prompt_with_tools(run))
     number = empties = 0
+    is_old = run.ctx.compatibility.old_values
     while number <= run.max_rounds and not await run.is_spent(f"round {number}"):
         request = run.with_guidelines(replace(offer, messages=tuple(messages)))
         answer = await run.ask(request, f"round {number}", run.stream, is_written=is_written)
@@ -49,17 +50,20 @@ async def call_functions(run: AgentLoop, *, is_written: bool = False) -> str:
             continue
         if not answer.calls:
             empties = empties + 1 if is_empty(answer) else 0
-            if empties in (0, EMPTY_TRIES):
+            if is_old or empties in (0, EMPTY_TRIES):
                 return answer.text
             continue
         outcomes = await run.call(answer.calls, str(number - 1))
         messages.append({"role": "assistant", "content": "", "tool_calls": conversation_calls(answer.calls)})
         for call, outcome in zip(answer.calls, outcomes, strict=True):
-            messages.append({"role": "tool", "tool_call_id": call.id, "content": result_text(outcome.value)})
+            content = result_text(outcome.value, is_old=is_old)
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": content})
     is_spent = number <= run.max_rounds
     reason = "The token budget is used up." if is_spent else f"Exceed max rounds: {run.max_rounds}."
     messages.append({"role": "user", "content": final_prompt(run.ctx, reason)})
-    last = request_schema(run, replace(run.request, messages=tuple(messages)))
+    ignores_calls = is_old and run.stream is not None  # RAGFlow offers tools that it then does not call
+    last = replace(offer if ignores_calls else run.request, messages=tuple(messages))
+    last = request_schema(run, last)
     return await run.ask_for_answer(run.with_guidelines(last), f"round {number}")
 
 

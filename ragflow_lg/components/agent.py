@@ -218,7 +218,8 @@ async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage
     model = ctx.services.models.model(params.llm_id or "")
     toolbox = Toolbox(ctx, [*component_tools(ctx), *mcp_tools(ctx, params.mcp, params.custom_header or {})])
     guidelines = find_guidelines(ctx, params)
-    if not toolbox.schemas and params.strategy != "deep_research":
+    drops_tools = ctx.compatibility.old_values and not model.has_tools and params.strategy is None
+    if drops_tools or (not toolbox.schemas and params.strategy != "deep_research"):
         return await _without_tools(ctx, params, model, prompts, guidelines)
     strategy = choose_strategy(model, params.strategy)
     is_schema_in_request = strategy == "function_calling"  # the other strategies add the schema themselves
@@ -234,6 +235,8 @@ async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage
     if _is_streaming(ctx, params):
         request = await with_standalone_question(ctx, model, request)
     stream = _stream(ctx, params, request)
+    if ctx.compatibility.old_values and stream is not None and ctx.references["chunks"] and len(request.messages) < 6:
+        guidelines = f"{guidelines}\n{engine_prompt(ctx, 'citation_guidelines')}"  # of the engine as well, in RAGFlow
     run = AgentLoop(
         ctx,
         model,
@@ -299,7 +302,7 @@ async def _outputs(run: AgentLoop, params: Params, text: str) -> Outputs:
         return (await run.ask(run.with_guidelines(request), "evidence")).text
 
     ctx, stream = run.ctx, run.stream
-    if not text.strip():
+    if not text.strip() and not ctx.compatibility.old_values:
         ctx.refusals += 1
         raise empty_answer_error(ctx)
     refuse_cut_sql(ctx)
@@ -313,7 +316,7 @@ async def _outputs(run: AgentLoop, params: Params, text: str) -> Outputs:
             raise
         return Outputs.model_validate({"structured": value})
     if stream is None:
-        text = keep_known_citations(ctx, params, strip_checked_thinking(text))
+        text = keep_known_citations(ctx, params, strip_checked_thinking(ctx, text))
         return Outputs(content=text + cut_notice(ctx, params, text) + run.result.links(text))
     note_thinking(ctx, text)
     if added := cut_notice(ctx, params, text) + run.result.links(stream.text):

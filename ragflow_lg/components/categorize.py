@@ -11,11 +11,13 @@ from typing import Annotated, Any, cast
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from ragflow_lg.base.diagnostics import Finding
+from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.thinking import split_thoughts
 from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.base.values import to_text
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, OneOrMany, PromptText, Route
+from ragflow_lg.dsl import old_values
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
 from ragflow_lg.models.chat_params import CHAT_UNUSED, GO_NAMES, ChatParams, WholeNumber, rename_params
 from ragflow_lg.models.classification import NamedCategory, describe_categories, format_conversation, match_category
@@ -145,22 +147,27 @@ async def categorize(ctx: RunContext, params: Params) -> Outputs:
     model = ctx.services.models.model(params.llm_id or "")
     categories = params.category_description
     system = engine_prompt(ctx, "categorize", **_describe(params))
-    query = to_text(PromptRenderer(ctx).extract_images(ctx.value(params.query)))
+    is_old = ctx.compatibility.old_values
+    value = ctx.value(params.query)
+    if is_old and value is not None and not isinstance(value, str):
+        raise ComponentError(f"{params.query} must be a text.", node=ctx.node.id)
+    query = to_text(PromptRenderer(ctx).extract_images(value))
     view = read_history(ctx.history, params.message_history_window_size)[:-1]
     messages: list[ChatMessage] = [*view, {"role": "user", "content": query}]
     room = model.context_tokens * 9 // 10 - estimate_tokens(system)
     latest = _latest(messages, room)
     if left_out := len(messages) - len(latest):
         ctx.notice(f"The {left_out} oldest messages do not fit into the model's context and are left out.")
-    conversation = format_conversation(latest)
+    conversation = format_conversation(latest, "" if is_old else " ")
     prompt = engine_prompt(ctx, "categorize_message", conversation=conversation)
     system, fitted = fit_context(system, [{"role": "user", "content": prompt}], model.context_tokens)
     request = ChatRequest(
         system, tuple(fitted), params.sampling, params.thinking_mode, template_kwargs=chat_template_kwargs(ctx)
     )
-    text = strip_checked_thinking((await ask_for_answer(ctx, model, request)).text)
+    text = strip_checked_thinking(ctx, (await ask_for_answer(ctx, model, request)).text)
     _, text = split_thoughts(text)  # thinking that does not end is no answer either
-    name = match_category(text, list(categories))
+    match = old_values.match_category if is_old else match_category
+    name = match(text, list(categories))
     if ctx.finish_reason == "length":
         shown = text.strip()[:MAX_UNMATCHED_CHARS]
         ctx.notice(f"The model's answer was cut off at its limit of tokens, so the category may be wrong: {shown}")

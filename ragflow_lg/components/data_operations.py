@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import (
@@ -19,7 +20,7 @@ from pydantic import (
 )
 
 from ragflow_lg.base.errors import ComponentError
-from ragflow_lg.base.values import MAX_DEPTH, MAX_ITEMS, JsonValue, to_json
+from ragflow_lg.base.values import MAX_DEPTH, MAX_ITEMS, JsonValue, to_json, to_text
 from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import (
@@ -30,7 +31,9 @@ from ragflow_lg.component.spec import (
     TemplateOrValue,
     default_unless_read,
 )
+from ragflow_lg.dsl import old_values
 from ragflow_lg.dsl.conditions import FILTERS, TextRule, filter_name, filter_text
+from ragflow_lg.dsl.variable_references import Template
 
 Operation: TypeAlias = Literal[
     "select_keys", "literal_eval", "combine", "filter_values", "append_or_update", "remove_keys", "rename_keys"
@@ -199,34 +202,45 @@ def _flatten(values: list[JsonValue]) -> list[JsonValue]:
 
 
 async def _filter(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
-    rules = [
-        (rule.key, TextRule(rule.operator, ctx.charge(filter_text(ctx.resolve(rule.value)))))
-        for rule in params.filter_values
-    ]
+    if ctx.compatibility.old_values:
+        rules = [
+            (r.key, old_values.TextRule(r.operator, to_text(_old_text(ctx, r.value)))) for r in params.filter_values
+        ]
+    else:
+        rules = [
+            (rule.key, TextRule(rule.operator, ctx.charge(filter_text(ctx.resolve(rule.value)))))
+            for rule in params.filter_values
+        ]
     return [*await ctx.services.workers.run(filter_maps, maps, rules)]
 
 
 @worker_task("Filtering the maps", seconds=5.0)
-def filter_maps(maps: Maps, rules: Sequence[tuple[str, TextRule]]) -> Maps:
+def filter_maps(maps: Maps, rules: Sequence[tuple[str, TextRule | old_values.TextRule]]) -> Maps:
     """Return the maps that have all keys of the rules, with matching values."""
     return [entry for entry in maps if all(key in entry and rule.matches(entry[key]) for key, rule in rules)]
 
 
+def _old_text(ctx: RunContext, value: Template | JsonValue) -> JsonValue:
+    """Return a text with its references filled in as RAGFlow does; a text that is then empty stays as it is."""
+    return ctx.text(old_values.close_gaps(value)) or value.source if isinstance(value, Template) else value
+
+
 async def _update(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
-    new_values = {update.key.strip(): ctx.resolve(update.value) for update in params.updates if update.key.strip()}
+    read = partial(_old_text, ctx) if ctx.compatibility.old_values else ctx.resolve
+    new_values = {update.key.strip(): read(update.value) for update in params.updates if update.key.strip()}
     if len(maps) * len(new_values) > MAX_ITEMS:
         raise ComponentError(f"The updated maps would have more than {MAX_ITEMS:,} entries.", node=ctx.node.id)
     return [{**entry, **new_values} for entry in maps]
 
 
 async def _parse(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
-    return [*await ctx.services.workers.run(parse_literals, maps)]
+    return [*await ctx.services.workers.run(parse_literals, maps, ctx.compatibility.old_values)]
 
 
 @worker_task("Parsing the literals", small_size=MAX_SMALL_CHARS)
-def parse_literals(maps: Maps) -> list[JsonValue]:
-    """Parse the strings in maps as JSON or else as Python literals."""
-    return [_literal(entry, 0) for entry in maps]
+def parse_literals(maps: Maps, is_old: bool = False) -> list[JsonValue]:
+    """Parse the strings in maps as JSON or else as Python literals, or only as these."""
+    return [to_json(old_values.parse_literals(entry)) if is_old else _literal(entry, 0) for entry in maps]
 
 
 def _literal(value: JsonValue, depth: int) -> JsonValue:

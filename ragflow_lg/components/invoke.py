@@ -20,6 +20,7 @@ from ragflow_lg.base.values import MAX_CHARS, MAX_NAME_PARTS, MAX_PARSED_CHARS, 
 from ragflow_lg.base.worker_tasks import measure, worker_task
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, OnceParams, OneOrMany
+from ragflow_lg.dsl import old_values
 from ragflow_lg.dsl.variable_references import Reference, Template
 from ragflow_lg.services.http import HttpRequest
 
@@ -197,7 +198,7 @@ def _request(ctx: RunContext, params: Params) -> HttpRequest:
     in_form = not in_url and params.datatype == "formdata" and body is None
     # A DELETE without arguments has no body: some servers reject an empty one.
     in_body = not in_url and not in_form and body is None and (bool(pairs) or params.method != "DELETE")
-    texts = {} if in_body else _texts_by_key(pairs)
+    texts = {} if in_body else _texts_by_key(ctx, params, pairs)
     return HttpRequest(
         params.method,
         _address(ctx, params.url),
@@ -256,8 +257,13 @@ def _check_length(what: str, length: int, limit: int) -> None:
         raise ComponentError(f"The {what} has more than {limit:,} characters.")
 
 
-def _texts_by_key(pairs: Sequence[tuple[str, JsonValue]]) -> dict[str, str | list[str]]:
+def _texts_by_key(
+    ctx: RunContext, params: Params, pairs: Sequence[tuple[str, JsonValue]]
+) -> dict[str, str | list[str]]:
     """Return the texts of a query or a form. A key of several variables is repeated, as for the items of a list."""
+    if ctx.compatibility.old_values:
+        values = _read_body(ctx, dict(pairs)) if params.datatype == "json" else dict(pairs)
+        return {key: old_values.query_texts(value) for key, value in values.items()}
     texts: dict[str, str | list[str]] = {}
     for key, value in pairs:
         added = _texts(value)

@@ -112,4 +112,4 @@ async def iteration(ctx: RunContext, params: Params) -> Outputs:
     """Return empty lists; the engine appends to them after each round."""
     ctx.report_inputs({})
     _items(ctx, params)
-    return Outputs(**{name: [] for name in _declarations(params)})
+    return Outputs() if ctx.compatibility.old_values else Outputs(**{name: [] for name in _declarations(params)})

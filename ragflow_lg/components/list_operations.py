@@ -21,6 +21,7 @@ from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue, to_number, to_text
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, TemplateOrValue, default_unless_read
+from ragflow_lg.dsl import old_values
 from ragflow_lg.dsl.conditions import FILTERS, TextRule, filter_name, filter_text
 from ragflow_lg.dsl.value_types import ExpectedType
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
@@ -162,7 +163,10 @@ def _raise_if_strict(ctx: RunContext, params: Params, n: int, values: list[Any])
 
 
 async def _filter(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
-    rule = TextRule(params.filter.operator, ctx.charge(filter_text(ctx.resolve(params.filter.value))))
+    if ctx.compatibility.old_values:
+        rule = old_values.TextRule(params.filter.operator, str(params.filter.value))
+    else:
+        rule = TextRule(params.filter.operator, ctx.charge(filter_text(ctx.resolve(params.filter.value))))
     return [value for value in values if rule.matches(value)]
 
 
@@ -170,7 +174,8 @@ async def _sort(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]
     if len(values) * len(params.sort_by) > MAX_SORT_KEYS:
         message = f"The list has too many items to sort them by {len(params.sort_by):,} keys."
         raise ComponentError(message, node=ctx.node.id)
-    return sort_items(values, params.sort_by, params.sort_method == "desc")
+    sort = old_values.sort_items if ctx.compatibility.old_values else sort_items
+    return sort(values, params.sort_by, params.sort_method == "desc")
 
 
 def sort_items(values: list[Any], keys: Sequence[str], is_descending: bool) -> list[Any]:
@@ -199,7 +204,7 @@ def _rank(value: JsonValue) -> tuple[int, Any]:
 
 
 async def _drop_duplicates(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
-    return drop_duplicates(values)
+    return (old_values.drop_duplicates if ctx.compatibility.old_values else drop_duplicates)(values)
 
 
 def drop_duplicates(values: list[Any]) -> list[Any]:

@@ -105,5 +105,5 @@ async def llm(ctx: RunContext, params: Params) -> Outputs:
         value = await read_structured(ctx, model, text, schema)
         content = None if find_schema(params.outputs) else to_text(value)
         return Outputs.model_validate({"content": content, "structured": value})
-    text = keep_known_citations(ctx, params, strip_checked_thinking(text))
+    text = keep_known_citations(ctx, params, strip_checked_thinking(ctx, text))
     return Outputs(content=text + cut_notice(ctx, params, text))

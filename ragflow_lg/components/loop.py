@@ -18,6 +18,7 @@ from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, RegionRules
 from ragflow_lg.dsl.conditions import parse_condition
 from ragflow_lg.dsl.loop_operators import NAMES, OPERATORS, holds
+from ragflow_lg.dsl.old_values import loop_condition_holds
 from ragflow_lg.dsl.value_types import schema_of_name
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
 
@@ -197,7 +198,10 @@ def _results(ctx: RunContext, rows: Iterable[LoopCondition]) -> Iterator[bool]:
             compared += weight * measure((left, right), MAX_COMPARED)
             if compared > MAX_COMPARED:
                 raise ComponentError(f"The conditions compare more than {MAX_COMPARED:,} characters.", node=ctx.node.id)
-        yield holds(left, row.operator or "", right)
+        try:
+            yield (loop_condition_holds if ctx.compatibility.old_values else holds)(left, row.operator or "", right)
+        except (TypeError, ValueError) as error:
+            raise ComponentError(f"A condition cannot be tested: {error}", node=ctx.node.id) from None
 
 
 @lru_cache(4096)
@@ -270,8 +274,10 @@ async def loop(ctx: RunContext, params: Params) -> Outputs:
     """Return the initial values: a constant, the value of a reference, or the empty value of the type."""
     ctx.report_inputs({})
     outputs: dict[str, JsonValue] = {}
-    for row in _named_variables(params):
-        if _is_incomplete(row):
+    is_old = ctx.compatibility.old_values
+    for row in params.loop_variables if is_old else _named_variables(params):
+        is_typed = bool(row.variable) and row.input_mode in ("constant", "variable")
+        if _is_incomplete(row) or (is_old and not is_typed):
             raise ComponentError("Loop Variable is not complete.", node=ctx.node.id)
         if row.input_mode == "variable":
             outputs[str(row.variable)] = ctx.value(row.value)

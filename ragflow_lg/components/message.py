@@ -125,7 +125,7 @@ async def message(ctx: RunContext, params: Params) -> Outputs:
     else:
         content = await _render(ctx, alternative.template, downloads)
         await ctx.piece(0, content)
-        content = strip_tags(content)
+        content = content if ctx.compatibility.old_values else strip_tags(content)
     downloads = drop_duplicates(downloads)
     end: dict[str, JsonValue] = {}
     if params.status:
@@ -202,7 +202,8 @@ async def _show_pieces(ctx: RunContext, template: Template, downloads: list[dict
             if size > MAX_TEXT_CHARS:
                 raise ComponentError(f"The text would exceed {MAX_TEXT_CHARS:,} characters.", node=ctx.node.id)
             await ctx.piece(index, text, model)
-            contents.append(strip_tags(text))
+            is_plain = ctx.compatibility.old_values and model is None
+            contents.append(text if is_plain else strip_tags(text))
     finally:
         if contents:
             ctx.partial["content"] = "".join(contents)
@@ -231,4 +232,6 @@ async def _render(ctx: RunContext, template: Template, downloads: list[dict[str,
             downloads += shown.downloads
             is_text = bool(shown.downloads) or ctx.compatibility.jinja_text
             values[reference.text] = shown.text if is_text else value
-    return await render(template, values, ctx.services.workers)
+    is_old = ctx.compatibility.old_values
+    content = await render(template, values, ctx.services.workers, must_parse=is_old)
+    return content.removesuffix("\n") if is_old and template.source.endswith("\n") else content

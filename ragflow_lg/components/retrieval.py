@@ -338,7 +338,8 @@ async def _datasets(ctx: RunContext, knowledge: Knowledge, entries: Sequence[str
                 raise ComponentError(_describe_missing([name]), node=ctx.node.id)
     datasets = tuple({dataset.id: dataset for name in required if (dataset := known.get(name))}.values())
     if not datasets:
-        raise ComponentError(_describe_missing(list(required)) if required else NO_DATASET, node=ctx.node.id)
+        is_none = not required or ctx.compatibility.old_values
+        raise ComponentError(NO_DATASET if is_none else _describe_missing(list(required)), node=ctx.node.id)
     if len({dataset.embedding_model for dataset in datasets if dataset.embedding_model}) > 1:
         raise ComponentError("Knowledge bases use different embedding models.", node=ctx.node.id)
     return datasets

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 from pydantic import Field
@@ -79,9 +79,11 @@ async def string_transform(ctx: RunContext, params: Params) -> Outputs:
         ctx.report_inputs({})
         return Outputs(result=await _split(ctx, params))
     references = {reference.text: reference for reference in params.script.references}
-    values = {text: ctx.charge(_join_list(ctx.peek(reference), params)) for text, reference in references.items()}
+    as_item = str if ctx.compatibility.old_values else to_text
+    values = {text: ctx.charge(_join_list(ctx.peek(ref), params, as_item)) for text, ref in references.items()}
     ctx.report_inputs(values)
-    return Outputs(result=await render(params.script, values, ctx.services.workers))
+    must_parse = ctx.compatibility.old_values
+    return Outputs(result=await render(params.script, values, ctx.services.workers, must_parse=must_parse))
 
 
 async def _split(ctx: RunContext, params: Params) -> list[str]:
@@ -90,7 +92,7 @@ async def _split(ctx: RunContext, params: Params) -> list[str]:
         text = ""  # as in RAGFlow, for every empty value
     if not isinstance(text, str):
         raise ComponentError(f"The input variable must be a string, not {to_text(text)[:60]!r}.", node=ctx.node.id)
-    delimiters = [delimiter for delimiter in params.delimiters if delimiter]
+    delimiters = [delimiter for delimiter in params.delimiters if delimiter or ctx.compatibility.old_values]
     return await ctx.services.workers.run(split, text, delimiters) if delimiters else [text]
 
 
@@ -100,14 +102,14 @@ def split(text: str, delimiters: Sequence[str]) -> list[str]:
 
     There is at most one more piece than the limit for stored values, which is enough for the engine to reject the list.
     """
-    if len(delimiters) == 1:
+    if len(delimiters) == 1 and delimiters[0]:
         return text.split(delimiters[0], MAX_ITEMS)
     return re.split("|".join(map(re.escape, delimiters)), text, maxsplit=MAX_ITEMS)
 
 
-def _join_list(value: JsonValue, params: Params) -> str:
+def _join_list(value: JsonValue, params: Params, as_item: Callable[[JsonValue], str]) -> str:
     delimiter = params.delimiters[0]
     if not isinstance(value, list) or not delimiter:
         return to_text(value)
     items = cast("list[Any]", value)
-    return join_texts(text for item in items for text in (delimiter, to_text(item)))[len(delimiter) :]
+    return join_texts(text for item in items for text in (delimiter, as_item(item)))[len(delimiter) :]

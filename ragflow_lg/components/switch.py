@@ -21,7 +21,9 @@ from ragflow_lg.component.spec import (
     TemplateOrValue,
 )
 from ragflow_lg.dsl.conditions import OPERATORS, operator_name, parse_condition
+from ragflow_lg.dsl.old_values import switch_holds
 from ragflow_lg.dsl.value_types import ExpectedType
+from ragflow_lg.dsl.variable_references import Template, scope_of
 from ragflow_lg.models.chat_params import rename_params
 
 
@@ -29,7 +31,12 @@ def _known_operator(value: Any, info: ValidationInfo) -> Any:
     """Read the operator. Items without a reference are blank rows from the editor, so their operators are ignored."""
     if "cpn_id" in info.data and info.data["cpn_id"] is None:
         return "="
-    return operator_name(value) if isinstance(value, str) else value
+    try:
+        return operator_name(value) if isinstance(value, str) else value
+    except ValueError:
+        if (scope := scope_of(info)) is not None and scope.is_old:
+            return value  # the node fails when it compares
+        raise
 
 
 _ORDERED = frozenset({">", "<", "≥", "≤"})
@@ -125,6 +132,11 @@ def _lint(params: Params) -> Iterable[Finding]:
             problem = f"is {case.logical_operator!r}" if case.logical_operator else "is missing"
             message = f"The logical operator {problem}, so one item that is true is enough."
             yield Finding("params-invalid", "warning", path, message, "Write 'and' or 'or'.")
+        for place, item in enumerate(case.items):
+            if item.operator not in OPERATORS:
+                path = ("conditions", index, "items", place, "operator")
+                message = f"There is no operator {item.operator!r:.60}, so the node fails when it compares."
+                yield Finding("params-invalid", "warning", path, message, f"Use one of {', '.join(OPERATORS)}.")
 
 
 @component(
@@ -171,4 +183,6 @@ async def _is_true(ctx: RunContext, item: Item) -> bool:
     literal = ctx.resolve(item.value)
     if measure((value, literal), SMALL_SIZE) > SMALL_SIZE:
         await asyncio.sleep(0)  # so that others run, and the time limit can end the node
+    if ctx.compatibility.old_values:
+        return switch_holds(value, item.operator, item.value.source if isinstance(item.value, Template) else item.value)
     return OPERATORS[item.operator](value, literal)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from pydantic import Field
@@ -54,18 +54,19 @@ def _tips(ctx: RunContext, params: Params) -> str | None:
     """Render the tips as RAGFlow does: the entries of a list are joined by commas, and null is shown as such."""
     if not params.enable_tips or params.tips is None:
         return None
-    return join_tips([s if isinstance(s, str) else ctx.value(s) for s in params.tips.segments])
+    parts = [s if isinstance(s, str) else ctx.value(s) for s in params.tips.segments]
+    return join_tips(parts, str if ctx.compatibility.old_values else to_text)
 
 
-def join_tips(parts: Sequence[JsonValue]) -> str:
+def join_tips(parts: Sequence[JsonValue], as_entry: Callable[[JsonValue], str] = to_text) -> str:
     """Return the parts of a form's tips as one text."""
-    return join_texts(part if isinstance(part, str) else _tip(part) for part in parts)
+    return join_texts(part if isinstance(part, str) else _tip(part, as_entry) for part in parts)
 
 
-def _tip(value: JsonValue) -> str:
+def _tip(value: JsonValue, as_entry: Callable[[JsonValue], str]) -> str:
     if value is None:
         return "null"
-    return ",".join(map(to_text, cast("list[Any]", value))) if isinstance(value, list) else to_text(value)
+    return ",".join(map(as_entry, cast("list[Any]", value))) if isinstance(value, list) else to_text(value)
 
 
 @component(

@@ -43,7 +43,7 @@ class Outputs(ComponentOutputs):
     source="agent/component/varaiable_aggregator.py",
 )
 async def variable_aggregator(ctx: RunContext, params: Params) -> Outputs:
-    """Skip null, empty text, empty lists and empty maps; unlike in RAGFlow, 0 and false are values."""
+    """Skip null, empty text, empty lists and empty maps; 0 and false are values, unless ``old_values`` is set."""
     ctx.report_inputs({f"{g.group_name}.variables": [{"value": r.text} for r in g.variables] for g in params.groups})
     values: dict[str, JsonValue] = {}
     for group in params.groups:
@@ -51,7 +51,7 @@ async def variable_aggregator(ctx: RunContext, params: Params) -> Outputs:
             if reference.kind == "output" and reference.node not in ctx.plan.nodes:
                 continue
             value = ctx.value(reference)
-            if value is not None and value not in ("", [], {}):
+            if value if ctx.compatibility.old_values else value is not None and value not in ("", [], {}):
                 values[group.group_name] = value
                 break
     return Outputs.model_validate(values)

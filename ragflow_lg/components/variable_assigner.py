@@ -7,7 +7,15 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError
@@ -15,7 +23,8 @@ from ragflow_lg.base.lenient_values import as_list
 from ragflow_lg.base.values import JsonValue, empty_like, to_json_with_size, to_number
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OptionalReference, TemplateOrValue
-from ragflow_lg.dsl.variable_references import Reference, Template, parse_reference
+from ragflow_lg.dsl import old_values
+from ragflow_lg.dsl.variable_references import Reference, Template, parse_reference, scope_of
 
 Operator: TypeAlias = Literal[
     "overwrite", "set", "clear", "append", "extend", "remove_first", "remove_last", "+=", "-=", "*=", "/="
@@ -37,6 +46,13 @@ NOT_NUMBER = "ERROR:VARIABLE_NOT_NUMBER or PARAMETER_NOT_NUMBER"
 DIVIDE_BY_ZERO = "ERROR:DIVIDE_BY_ZERO"
 
 
+def _read_operator(value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    """Read the operator. RAGFlow also has unknown ones, which assign null."""
+    if isinstance(value, str) and value and (scope := scope_of(info)) is not None and scope.is_old:
+        return value
+    return handler(value or None)
+
+
 def _read_reference(value: Any, info: ValidationInfo) -> Any:
     """Read a bare reference if the operator requires one, or calculates; no number looks like a reference."""
     wants_reference = info.data.get("operator") in (*BY_REFERENCE, *CALCULATING)
@@ -50,7 +66,7 @@ class Assignment(BaseModel):
 
     variable: OptionalReference = None
     """The variable to change."""
-    operator: Annotated[Operator | None, BeforeValidator(lambda value: None if value == "" else value)] = None
+    operator: Annotated[Operator | None, WrapValidator(_read_operator)] = None
     parameter: Annotated[TemplateOrValue, BeforeValidator(_read_reference)] = None
     """A value or text with references; a reference for overwrite, append and extend; both for ``+=`` and the like."""
 
@@ -77,6 +93,11 @@ def _lint(params: Params) -> Iterable[Finding]:
             problem = f"{change.operator} needs a parameter"
         elif change.operator in BY_REFERENCE and not isinstance(change.parameter, Reference):
             problem = f"{change.operator} needs a reference, not {str(change.parameter)!r:.60}"
+        elif change.operator not in OPERATIONS:
+            message = f"There is no operator {change.operator!r:.60}, so the variable becomes null."
+            hint = f"Use one of {', '.join(OPERATIONS)}."
+            yield Finding("params-invalid", "warning", ("variables", index, "operator"), message, hint)
+            continue
         if problem:
             message = f"{problem}, so the node will fail."
             yield Finding("params-invalid", "warning", ("variables", index), message, "Complete or remove the row.")
@@ -115,7 +136,10 @@ async def variable_assigner(ctx: RunContext, params: Params) -> Outputs:
             raise ComponentError("Variable is not complete.", node=ctx.node.id)
         current = ctx.value(change.variable)
         try:
-            changed = OPERATIONS[change.operator](current, _parameter(ctx, change, current))
+            if ctx.compatibility.old_values:
+                changed = _change_as_before(ctx, change, current)
+            else:
+                changed = OPERATIONS[change.operator](current, _parameter(ctx, change, current))
         except _InvalidChangeError as error:
             errors.append(f"{change.variable.text}: {error}")
             continue
@@ -130,6 +154,21 @@ async def variable_assigner(ctx: RunContext, params: Params) -> Outputs:
 
 class _InvalidChangeError(Exception):
     """A change that the value types do not allow."""
+
+
+def _change_as_before(ctx: RunContext, change: Assignment, current: JsonValue) -> JsonValue:
+    """Return the new value of a variable as RAGFlow has it. Only ``set`` fills in references, in a text or null."""
+    if change.operator == "clear":
+        return empty_like(current)
+    if change.operator in BY_REFERENCE:
+        return old_values.assign(current, change.operator, _parameter(ctx, change, current))
+    parameter = change.parameter
+    if change.operator == "set" and (current is None or isinstance(current, str)):
+        if not isinstance(parameter, Template):
+            raise ComponentError(f"A text cannot be set to {parameter!r:.60}.", node=ctx.node.id)
+        return ctx.text(old_values.close_gaps(parameter))
+    text = str(parameter) if isinstance(parameter, Template | Reference) else parameter
+    return old_values.assign(current, change.operator or "", text)
 
 
 def _parameter(ctx: RunContext, change: Assignment, current: JsonValue) -> JsonValue:

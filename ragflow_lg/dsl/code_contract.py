@@ -136,7 +136,7 @@ def _declared_types(outputs: Mapping[str, Any]) -> dict[str, str]:
     for name in names:
         declared: Any = outputs[name]
         kind: Any = cast("Mapping[str, Any]", declared).get("type") if isinstance(declared, Mapping) else ""
-        types[name] = expected = _type_name(str(kind or ""))
+        types[name] = expected = type_name(str(kind or ""))
         while expected.startswith("Array<") and expected.endswith(">"):
             expected = expected[6:-1].strip() or expected[6:]
         if expected not in ("", *_SIMPLE_TYPES.values()):
@@ -200,7 +200,7 @@ def _with_roots(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return results
 
 
-def _type_name(declared: str) -> str:
+def type_name(declared: str) -> str:
     """Return a declared type in RAGFlow's spelling; one that does not exist is returned unchanged."""
     name = declared.strip()
     depth = 0

@@ -43,6 +43,8 @@ class Compatibility(Struct, frozen=True):
     """A Loop without conditions ends before its first round, unless its conditions are joined by ``or``."""
     skip_unread_models: bool = False
     """A model whose answer no other node reads is not called, if a Message follows it."""
+    old_values: bool = False
+    """Values and texts are what RAGFlow makes of them, accidents included; see `ragflow_lg.dsl.old_values`."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -81,12 +81,14 @@ class ReferenceScope(NamedTuple):
 
     nodes: frozenset[str]
     has_aliases: bool = False
+    is_old: bool = False
+    """Whether RAGFlow's own grammar applies: one pair of braces without spaces inside, and no hyphens in ids."""
 
     def admits(self, reference: Reference) -> bool:
         """Return whether this is a reference in this scope."""
         if reference.kind == "alias":
             return self.has_aliases
-        return reference.is_classic or reference.node in self.nodes
+        return reference.is_classic or (reference.node in self.nodes and not self.is_old)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,7 @@ def parse_template(text: str, scope: ReferenceScope | None = None) -> Template:
     ['Hi ', 'sys.query', '!']
     """
     template = _parse_short(text) if len(text) <= CACHED_CHARS else _parse(text, None)
-    if scope is None or all(scope.admits(reference) for reference in template.references):
+    if scope is None or (not scope.is_old and all(map(scope.admits, template.references))):
         return template
     return _parse(text, scope)
 
@@ -203,6 +205,10 @@ def _segments(text: str, scope: ReferenceScope | None) -> Iterator[str | Referen
             continue
         opening, closing = match[1], match[3]
         pairs = min(opening.count("{"), closing.count("}"))
+        if scope is not None and scope.is_old:
+            if opening[-1] != "{" or closing[0] != "}":
+                continue
+            pairs = 1
         yield text[last : match.start()] + opening[: _nth_from_end(opening, "{", pairs)]
         yield reference
         last = match.start(3) + _nth(closing, "}", pairs) + 1

@@ -130,7 +130,8 @@ def _turn_record(program: NodeProgram, ctx: RunContext, outcome: Outcome, step: 
     if outcome.is_halting:
         record["error"] = [step, node.rank, node.id, outcome.error]
     elif not outcome.targets:
-        record["last"] = [step, node.rank, node.id]
+        region = program.plan.regions.get(node.id) if program.plan.compatibility.old_values else None
+        record["last"] = [step, node.rank, region.item if region and region.item else node.id]
     if ctx.visits:
         record["visits"] = ctx.visits
     if ctx.is_streaming and (shown := ctx.shown_update(outcome.outputs.get(STREAMED_OUTPUT))):

@@ -57,9 +57,15 @@ class RegionProgram(Struct, frozen=True):
         """The maximum number of concurrent rounds."""
         return self.rules.max_concurrency(self.owner.node.params)
 
+    @property
+    def is_old(self) -> bool:
+        """Whether the values are RAGFlow's; see `ragflow_lg.dsl.old_values`."""
+        return self.owner.plan.compatibility.old_values
+
     def find_old(self, outputs: Mapping[str, Any]) -> list[str]:
         """Return the nodes whose outputs do not belong to a round that begins now."""
-        return [] if self.rules.keeps_values else [node for node in outputs if node in self.inside]
+        keeps = self.rules.keeps_values or self.is_old
+        return [] if keeps else [node for node in outputs if node in self.inside]
 
     def round_limit(self, items: Sequence[JsonValue] | None) -> int:
         """Return the maximum number of rounds."""
@@ -83,6 +89,20 @@ class Scope(Struct, eq=False):
     items: Sequence[JsonValue] | None
     only: int | None = None
     """The only round of this scope, if rounds run concurrently."""
+
+    @property
+    def has_run(self) -> bool:
+        """Whether the region has run before in this turn, and goes on where it has ended as in RAGFlow.
+
+        There, the number of its rounds is -1 after the last one, and its lists are never emptied.
+        """
+        return self.program.is_old and self.program.owner.node.id in self.outer.get("outputs", {})
+
+    @property
+    def collected_before(self) -> Mapping[str, Any]:
+        """The values that the region has collected before in this turn, if it goes on with them."""
+        outputs: Mapping[str, Any] = self.outer["outputs"][self.program.owner.node.id] if self.has_run else {}
+        return {name: outputs[name] for name in self.program.collects if outputs.get(name)}
 
     def view(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Return the state as seen by a body node: the outer state, overlaid with the body's writes."""
@@ -115,13 +135,15 @@ class Scope(Struct, eq=False):
         """Open the region and begin its first round, if there is one."""
         owner, clock = self.program.owner.node, self.turn.services.clock
         started = [clock.now(), clock.monotonic()]
-        scope: dict[str, Any] = {"began": started, "collected": {}}
+        scope: dict[str, Any] = {"began": started, "collected": {**self.collected_before}}
         if self.program.stores_items and self.items is not None and self.only is None:
             scope["items"] = list(self.items)
         step = Step({"outputs": {owner.id: dict(self.first)}, "scope": scope})
         if self.only is None:
             await self._open(started[0], write)
-        return step.then(await self._begin(updated_state(state, step.update), self.only or 0, write))
+        first = -1 if self.has_run and self.items != [] else 0
+        index = first if self.only is None else self.only
+        return step.then(await self._begin(updated_state(state, step.update), index, write))
 
     async def spread(self, state: Mapping[str, Any], write: Write | None) -> tuple[dict[str, Any], range]:
         """Open a region with concurrent rounds, or go on after a wave of them.
@@ -178,7 +200,7 @@ class Scope(Struct, eq=False):
         record = preview.get("scope", {})
         index = record.get("round", 0)
         try:
-            values = {"collected": self._collect(preview)} if self.program.collects else {}
+            values = {"collected": self._collect(preview)} if self.program.collects and index >= 0 else {}
         except ComponentError as error:
             return self._fail(update, str(error))
         step = Step({**update, "scope": {**update.get("scope", {}), **values}})
@@ -235,7 +257,7 @@ class Scope(Struct, eq=False):
             if reference.kind == "alias":
                 value = view.get("aliases", {}).get(reference.key, "")
             else:
-                has_failed = outputs.get(reference.node, {}).get(ERROR)
+                has_failed = outputs.get(reference.node, {}).get(ERROR) and not self.program.is_old
                 node = self.program.owner.plan.nodes.get(NodeId(reference.node))  # None: `check` has warned of it
                 value = look_up(reference, {}, {} if has_failed else outputs, node.declared if node else ())
             self.turn.state_size.add(self._part(name), size_of(value), self.turn.services.state_limits)

@@ -113,7 +113,7 @@ def _request_globals(request: TurnRequest) -> dict[str, Any]:
     return {f"sys.{name}": to_json(value) for name in names if (value := request.get(name))}
 
 
-def close_turn(state: Mapping[str, Any]) -> tuple[dict[str, Any], TurnFinished]:
+def close_turn(plan: Plan, state: Mapping[str, Any]) -> tuple[dict[str, Any], TurnFinished]:
     """Return a turn's last state update, and its event.
 
     A successful turn adds its last node's outputs to the history; a failed turn adds nothing.
@@ -127,10 +127,11 @@ def close_turn(state: Mapping[str, Any]) -> tuple[dict[str, Any], TurnFinished]:
         return {"messages": messages, "turn": {"status": "failed"}}, failure
     last: dict[str, Any] = outputs.get(record["last"][2], {}) if "last" in record else {}
     answer = to_text(last["content"]) if "content" in last else to_text(last)
+    line = f"assistant: {last if plan.compatibility.old_values else answer}"
     update: dict[str, Any] = {
         "history": [["assistant", last]],
         "messages": [answer_message(answer, seed, number)],
-        "globals": {"sys.history": [*state.get("globals", {}).get("sys.history", ()), f"assistant: {answer}"]},
+        "globals": {"sys.history": [*state.get("globals", {}).get("sys.history", ()), line]},
         "turn": {"status": "succeeded"},
     }
     return update, TurnFinished("succeeded", last)

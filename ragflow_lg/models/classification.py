@@ -64,9 +64,9 @@ def _find_category(system: str, name: str) -> NamedCategory:
     return NamedCategory(name, description[1] if description else "", tuple(examples))
 
 
-def format_conversation(messages: Sequence[Mapping[str, str]]) -> str:
+def format_conversation(messages: Sequence[Mapping[str, str]], line_break: str = " ") -> str:
     """Format a conversation on one line: ``USER: "…" | ASSISTANT: "…"``."""
-    return " | ".join(f'{m["role"].upper()}: "{" ".join(m["content"].splitlines())}"' for m in messages)
+    return " | ".join(f'{m["role"].upper()}: "{line_break.join(m["content"].splitlines())}"' for m in messages)
 
 
 def match_category(answer: str, names: Sequence[str]) -> str | None:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import ComponentError, ServiceError
 from ragflow_lg.base.thinking import (
+    CLOSING,
     AnswerPart,
     ThinkingSplitter,
     as_aside,
@@ -24,6 +25,7 @@ from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import MAX_TEXT_CHARS, JsonValue
 from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.component.events import ModelCalled
+from ragflow_lg.dsl.old_values import PieceReader
 from ragflow_lg.dsl.variable_references import Template
 from ragflow_lg.models.answer_checks import (
     EMPTY_TRIES,
@@ -149,7 +151,7 @@ def build_request(
     if params.visual_files_var is not None:
         renderer.extract_images(ctx.value(params.visual_files_var))
     if guidelines:
-        system = f"{system}\n\n{guidelines}".lstrip()
+        system = join_guidelines(ctx, system, guidelines)
     is_native = schema is not None and model.has_schemas
     is_tried = schema is not None and bool(getattr(model, "tries_schemas", False))
     if schema is not None and not is_native:
@@ -216,6 +218,11 @@ def find_guidelines(ctx: RunContext, params: PromptedParams) -> str:
     return engine_prompt(ctx, "citation_guidelines") if section is None else section
 
 
+def join_guidelines(ctx: RunContext, system: str, guidelines: str) -> str:
+    """Return a system prompt with citation guidelines."""
+    return f"{system}{guidelines}" if ctx.compatibility.old_values else f"{system}\n\n{guidelines}".lstrip()
+
+
 def has_citations(ctx: RunContext, params: PromptedParams) -> bool:
     """Return whether ``[ID:n]`` is a citation: citations are enabled, and the canvas has search tools or sources."""
     searches = any(n.tools or (n.spec.tool and n.spec.kind == "plain") for n in ctx.plan.nodes.values())
@@ -236,12 +243,14 @@ def note_thinking(ctx: RunContext, answer: str) -> None:
         ctx.notice(f"{problem}. {_THINKING_ADVICE}")
 
 
-def strip_checked_thinking(answer: str) -> str:
+def strip_checked_thinking(ctx: RunContext, answer: str) -> str:
     """Return a whole answer without its thinking.
 
     Raises:
         ComponentError: if nothing is left.
     """
+    if ctx.compatibility.old_values:
+        return answer.rpartition(CLOSING)[2]
     if problem := find_thinking_problem(answer):
         raise ComponentError(f"{problem}. {_THINKING_ADVICE}")
     return strip_thinking(answer)
@@ -401,7 +410,7 @@ async def ask_for_answer(
             if shorter == request:
                 raise
             answer = await ask(ctx, model, request := shorter, show)
-        if not is_empty(answer):
+        if not is_empty(answer) or ctx.compatibility.old_values:
             return answer
     raise empty_answer_error(ctx)
 
@@ -442,13 +451,15 @@ async def _ask(
     usage = ONE_CALL
     end: AnswerEnd = ""
     guard = RepetitionGuard()
+    read_piece = PieceReader().read if ctx.compatibility.old_values else str
     splitter = ThinkingSplitter()
     stream = model.stream(request)
     try:
         async for delta in stream:
             if delta.text:
                 guard.feed(delta.text)
-                await _show_parts(show, texts, splitter.feed(delta.text, is_reasoning=delta.is_thinking))
+                text = read_piece(delta.text)
+                await _show_parts(show, texts, splitter.feed(text, is_reasoning=delta.is_thinking))
             calls = delta.calls or calls
             usage = delta.usage or usage
             end = delta.end or end

@@ -93,7 +93,13 @@ async def find_graph_input(
         answers_by_pause = {p.id: {"inputs": stored[p.id]} for p in snapshot.interrupts if p.id in stored}
         return GraphInput(_command(answers_by_pause) if answers_by_pause else None)
     refuses_unknown = intent == "resume" or not ignores_unknown
-    answers = match_answers(pauses, request, is_strict=intent == "resume", refuses_unknown=refuses_unknown)
+    answers = match_answers(
+        pauses,
+        request,
+        is_strict=intent == "resume",
+        refuses_unknown=refuses_unknown,
+        shares_fields=canvas.plan.compatibility.old_values,
+    )
     if not answers:
         return GraphInput(unanswered=pauses)
     is_talk = bool(request.get("query")) or belong_to_conversation(canvas.plan, [p for p in pauses if p.id in answers])

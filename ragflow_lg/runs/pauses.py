@@ -91,13 +91,19 @@ def assigned_globals(snapshot: Any) -> dict[str, JsonValue]:
 
 
 def match_answers(
-    pauses: Sequence[Pause], request: TurnRequest, *, is_strict: bool, refuses_unknown: bool | None = None
+    pauses: Sequence[Pause],
+    request: TurnRequest,
+    *,
+    is_strict: bool,
+    refuses_unknown: bool | None = None,
+    shares_fields: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """Return the answers in a request, by pause id.
 
     ``inputs`` maps field names to values. If ``is_strict``, it may also map pause ids to fields. Otherwise, without
     inputs, the query is the answer to the only field. Unknown fields are refused if ``refuses_unknown`` (default:
-    ``is_strict``), else ignored, as in RAGFlow. Unchecked forms accept any values, and also none.
+    ``is_strict``), else ignored, as in RAGFlow. Unchecked forms accept any values, and also none. If ``shares_fields``,
+    each answered form gets the fields of all.
 
     Raises:
         AnswerError: if an answer is invalid, or a pause id is unknown. No pause is resumed then.
@@ -110,6 +116,7 @@ def match_answers(
         answers = _by_id(pauses, inputs)
     elif inputs or is_strict or not any(pause.is_checked for pause in pauses):
         answers = _by_field(pauses, inputs)
+        answers = dict.fromkeys(answers, inputs) if shares_fields else answers
     else:
         answers = _from_query(pauses, request.get("query"))
     if is_strict if refuses_unknown is None else refuses_unknown:

@@ -101,7 +101,7 @@ def test_the_version_and_all_help_are_light() -> None:
 
 def test_the_command_check_is_light(tmp_path: Path) -> None:
     file = tmp_path / "canvas.json"
-    file.write_text(json.dumps(CANVAS), "utf-8")
+    file.write_text(json.dumps({**CANVAS, "compat": {"all": False}}), "utf-8")
     assert loaded_by_command("check", str(file)) & HEAVY == set()
 
 

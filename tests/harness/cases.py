@@ -54,7 +54,8 @@ class Case:
     def with_compatibility(self, choices: Any) -> "Case":
         """Return the case with a canvas that chooses RAGFlow's behaviours, and with what it then expects."""
         dsl = {**self.data["dsl"], "compat": choices}
-        return Case({**self.data, "dsl": dsl, "expect": self.data.get("expect_compat", self.data["expect"])})
+        ragflow = self.data["ragflow"] if "ragflow" in self.data and self.option else self.data["expect"]
+        return Case({**self.data, "dsl": dsl, "expect": self.data.get("expect_compat", ragflow)})
 
     def alternative(self, turn: int) -> Mapping[str, Any] | None:
         """Return the better result that the case names for a faulty turn of RAGFlow, if any."""

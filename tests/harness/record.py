@@ -200,7 +200,7 @@ def _llm_call(is_streaming: bool, request: Any) -> Record:
     else:
         schema = rf"\n*{re.escape(head_of('structured_output'))}.*"
         system = re.sub(schema, "\n<structured-output-instructions>", system, flags=re.DOTALL)
-        system = re.sub(r"\n*" + re.escape(GUIDELINES), "<citation-guidelines>", system)
+        system = re.sub(r"(\n\n)?" + re.escape(GUIDELINES), "<citation-guidelines>", system)
         system = system.replace(head_of("react"), "<react-instructions>\n")
     if values := read_prompt("final_answer", messages[-1].get("content") or ""):
         messages[-1]["content"] = values["reason"].removesuffix(".")

@@ -57,7 +57,7 @@ def find_shown_problems(frames: Sequence[Mapping[str, Any]], state: Mapping[str,
             shown, is_ended = _Shown() if is_ended else shown, True
         elif kind == "node_finished" and frame["component_type"] == "Message":
             node, content = frame["component_id"], frame["outputs"].get("content")
-            if not shown.agrees_with(content):
+            if not shown.agrees_with("" if frame["error"] and content is None else content):
                 problems.append(f"{node} has sent {shown.text!r} and reports {content!r}")
             if not frame["error"]:
                 contents[node] = content

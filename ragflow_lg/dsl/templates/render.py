@@ -58,25 +58,29 @@ def find_syntax_error(template: Template) -> str:
     return ""
 
 
-async def render(template: Template, values: Mapping[str, JsonValue], workers: Workers) -> str:
+async def render(
+    template: Template, values: Mapping[str, JsonValue], workers: Workers, *, must_parse: bool = False
+) -> str:
     """Render a template; ``values`` maps each reference's text to its value.
 
     A template that is invalid or fails at run time is returned as text, with its references filled in.
 
     Raises:
-        ComponentError: if it exceeds a size or time limit.
+        ComponentError: if it exceeds a size or time limit, or if it ``must_parse`` and has a syntax error.
         WorkLimitError: if it is stopped from outside.
     """
     if not has_jinja(template):
         return _fill_references(template, values)
     if len(template.source) > MAX_SOURCE_CHARS:
         raise ComponentError(f"The template is longer than {MAX_SOURCE_CHARS:,} characters.")
-    return await workers.run(render_jinja, template, values)
+    return await workers.run(render_jinja, template, values, must_parse)
 
 
 @worker_task("The template", seconds=5.0, small_size=0)
-def render_jinja(template: Template, values: Mapping[str, JsonValue]) -> str:
+def render_jinja(template: Template, values: Mapping[str, JsonValue], must_parse: bool = False) -> str:
     """Render a Jinja template; see `render`."""
+    from jinja2 import TemplateSyntaxError
+
     from ragflow_lg.dsl.templates import sandbox as template_sandbox
 
     context = {name: values.get(text) for text, name in name_references(template).items()}
@@ -91,7 +95,9 @@ def render_jinja(template: Template, values: Mapping[str, JsonValue]) -> str:
             pieces.append(piece)
     except ComponentError:
         raise
-    except Exception:  # noqa: BLE001 - the author's expressions may raise anything
+    except Exception as error:  # noqa: BLE001 - the author's expressions may raise anything
+        if must_parse and isinstance(error, TemplateSyntaxError):
+            raise ComponentError("The Jinja template has a syntax error.") from None
         return _fill_references(template, values)
     return "".join(pieces)
 

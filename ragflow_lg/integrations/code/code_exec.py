@@ -22,6 +22,7 @@ from ragflow_lg.component.spec import (
     ToolRules,
 )
 from ragflow_lg.dsl.code_contract import apply_contract, find_contract_fault, read_printed, roots_of
+from ragflow_lg.dsl.old_values import code_outputs
 from ragflow_lg.dsl.value_types import Schema, schema_of_name
 from ragflow_lg.dsl.variable_references import Template, parse_template, scope_of
 from ragflow_lg.integrations.code.programs import CodeRequest, CodeResult, CodeSandbox, Language
@@ -192,8 +193,11 @@ async def _execute(ctx: RunContext, params: Params, arguments: Arguments) -> dic
         logger.info("Code of %s printed to standard error: %s", ctx.node.id, result.stderr[:_MAX_LOGGED_CHARS])
     workers = ctx.services.workers
     value = result.value if result.has_value else await workers.run(read_printed, result.stdout)
-    has_printed = bool(result.stdout.strip())
-    outputs = await workers.run(apply_contract, value, dict(_declared(params)), has_printed=has_printed)
+    if ctx.compatibility.old_values:
+        outputs = code_outputs(value, _declared(params))
+    else:
+        has_printed = bool(result.stdout.strip())
+        outputs = await workers.run(apply_contract, value, dict(_declared(params)), has_printed=has_printed)
     content = str(outputs.pop("content"))
     return {**outputs, **await _keep_artifacts(ctx, result, content)}
 

@@ -92,12 +92,18 @@ class _Show(Struct, eq=False):
     finished: NodeFinished | None = None
 
 
+def _plain_frames(text: str) -> tuple[wire.Message]:
+    """Return the frame of a text whose tags are text."""
+    return (wire.Message(text),)
+
+
 class MessageOrder:
     """Converts one turn's engine events to wire events."""
 
     def __init__(self, plan: Plan, *, created_at: float, inputs: Mapping[str, JsonValue] | None = None) -> None:
         """Create the order of one run. ``inputs`` are the fields of the request."""
         self._plan = plan
+        self._frames_of = _plain_frames if plan.compatibility.old_values else message_frames
         self._created_at = created_at
         self._inputs = dict(inputs or {})
         self._usage = Usage()
@@ -295,7 +301,7 @@ class MessageOrder:
             answer = None if isinstance(segment, str) else self._answer_for(show, segment.model)
             if answer is None:
                 text = segment if isinstance(segment, str) else segment.text
-                yield from self._send(show, message_frames(text))
+                yield from self._send(show, self._frames_of(text))
             else:
                 yield from self._send(show, answer.deltas[show.shown_deltas :])
                 show.shown_deltas = len(answer.deltas)
@@ -316,7 +322,7 @@ class MessageOrder:
         if answer is not None and answer.text == piece.text:
             yield from self._send(show, answer.deltas)
         else:
-            yield from self._send(show, message_frames(piece.text))
+            yield from self._send(show, self._frames_of(piece.text))
         yield from self._end_thinking(show)
 
     def _answer_for(self, show: _Show, model: NodeId) -> _Answer | None:
