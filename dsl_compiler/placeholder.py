@@ -55,8 +55,6 @@ PIPELINE = frozenset(_PIPELINE.split())
 
 REPLACED: dict[str, str] = {
     "QueryDecompositionRetrieval": "an Agent with Retrieval as its tool",
-    "Jin10": "Invoke, which can ask its service",
-    "TuShare": "Invoke, which can ask its service",
     "Webhook": "Begin with the mode Webhook",
     "YouComSearch": "TavilySearch or another search tool",
     "WebSearch": "the tool of its engine, such as TavilySearch, which is used if the parameter engine names it",

@@ -22,12 +22,12 @@ RAGFLOW = re.findall(
     """
     Agent AkShare ArXiv BGPT Begin Browser Categorize CodeExec Crawler DataOperations DeepL DocGenerator
     DocsGenerator DuckDuckGo Email ExcelProcessor ExeSQL ExitLoop GitHub Google GoogleScholar Invoke Iteration
-    IterationItem KeenableSearch LLM ListOperations Loop LoopItem Message PDFGenerator Parallel PubMed QWeather
-    QueritContents QueritSearch Retrieval SearXNG StringTransform Switch TavilyExtract TavilySearch
+    IterationItem Jin10 KeenableSearch LLM ListOperations Loop LoopItem Message PDFGenerator Parallel PubMed QWeather
+    QueritContents QueritSearch Retrieval SearXNG StringTransform Switch TavilyExtract TavilySearch TuShare
     UserFillUp VariableAggregator VariableAssigner WenCai Wikipedia YahooFinance
     """,
 )
-"""The components and tools of RAGFlow's agents, but for those that fail there: Jin10 and TuShare."""
+"""The components and tools of RAGFlow's agents."""
 
 
 @each_row("name", RAGFLOW)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, BinaryIO, Literal, TypeAlias
 
 import msgspec
@@ -83,6 +84,9 @@ Line: TypeAlias = SessionLine | ServerLine | FileLine
 """A line after the header."""
 
 _WRONG_DATA = (msgspec.MsgspecError, *DAMAGE)
+_SERVER = b'{"line":"server"'
+_PART_BYTES = 1024**2
+"""How much of a line is read at a time. Inside a line, ``_SERVER`` cannot occur: JSON has no bare quotes in a text."""
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(HeaderLine | Line)
 
@@ -141,6 +145,14 @@ def read_lines(file: BinaryIO) -> Iterator[tuple[int, Line]]:
         yield number, line
     if not number:
         raise line_error(1, "the file is empty")
+
+
+def has_server_lines(file: BinaryIO) -> bool:
+    """Return whether a file has rows of a server. It is at its beginning again afterwards."""
+    try:
+        return any(part.startswith(_SERVER) for part in iter(partial(file.readline, _PART_BYTES), b""))
+    finally:
+        file.seek(0)
 
 
 def _check_header(text: bytes) -> None:

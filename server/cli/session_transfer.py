@@ -9,12 +9,14 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import copyfileobj
-from tempfile import SpooledTemporaryFile
+from tempfile import SpooledTemporaryFile, TemporaryDirectory, TemporaryFile
 from typing import IO, TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
 
 import typer
+from msgspec.structs import replace
 
 from ragflow_lg.base.errors import DamagedSessionError, SessionBusyError
+from ragflow_lg.base.extras import require
 from ragflow_lg.server.cli.options import Checkpoint, Output, SettingsFile
 from ragflow_lg.server.cli.server_database import open_server_database
 from ragflow_lg.server.cli.session_store import no_session, with_store
@@ -22,7 +24,7 @@ from ragflow_lg.server.cli.terminal import count_of, print_line, print_note
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
-    from ragflow_lg.server.runs.session_rows import SessionRows
+    from ragflow_lg.server.runs.session_rows import ImportRights, SessionRows
     from ragflow_lg.server.runs.stored_sessions import Selected
     from ragflow_lg.server.settings import Settings
 
@@ -34,7 +36,10 @@ User: TypeAlias = Annotated[
     str, typer.Option("--user", help="The sessions whose last turn had this sys.user_id.", metavar="ID")
 ]
 
-_NO_DATABASE = "there is no server here. To import them, name its database in the settings, as `database` of [server]."
+_NO_DATABASE = (
+    "there is no server here. Name its database in the settings, as `database` of [server], or start it once, and "
+    "import the file with --replace."
+)
 _SPOOLED_BYTES = 16 * 1024**2
 """How much of a session is in memory before it goes into a temporary file."""
 _OTHER_STORE = "with --checkpoint, only that store is used. To import them, name it as `checkpoints` in the settings."
@@ -69,30 +74,37 @@ def export(
 
 def import_(
     file: Annotated[Path, typer.Argument(help="File of `export`; - for standard input.", metavar="FILE")],
+    replaces: Annotated[bool, typer.Option("--replace", help="Replace sessions that exist already.")] = False,
     tenant: Annotated[
-        str, typer.Option("--tenant", help="Tenant of the server that gets the sessions. Default: that of the file.")
+        str, typer.Option("--tenant", help="Tenant of the server that gets the sessions. Default: its only one.")
     ] = "",
+    with_agents: Annotated[
+        bool, typer.Option("--with-agents", help="Import also agents and versions that the server does not have.")
+    ] = False,
     settings: SettingsFile = None,
     checkpoint: Checkpoint = "",
 ) -> None:
     """Read sessions from a file that `export` has written.
 
-    They go on here: at the same steps, with the same open forms. Each session is stored completely or not at all; one
-    that exists already is refused. The canvases of the command line are not part of the file; name one with `--canvas`
-    if its path has changed.
+    They go on here: at the same steps, with the same open forms. Each session is stored completely or not at all. With
+    `--replace`, nothing is replaced unless the whole file can be read. The canvases of the command line are not part of
+    the file; name one with `--canvas` if its path has changed.
 
-    Import only files that you have exported: with the sessions of a server come their agents, and what these open.
-    Agents that the server has stay as they are.
+    Sessions of a server need their agent here, and a file decides nothing about it: whose sessions they are says
+    `--tenant`. With `--with-agents`, missing agents are imported; the command says what each of them opens, such as a
+    webhook or a database connection.
 
     Examples:
     ragflow-lg sessions import anna.jsonl --checkpoint redis://localhost:6379
 
-    ragflow-lg sessions import all.jsonl --tenant shop
+    ragflow-lg sessions import all.jsonl --tenant shop --with-agents
     """
     with _open_input(file) as content:
 
         async def work(store: Store, config: Settings) -> None:
-            await _import(store, config, checkpoint, content, tenant)
+            from ragflow_lg.server.runs.session_rows import ImportRights
+
+            await _import(store, config, checkpoint, content, ImportRights(tenant, replaces, with_agents))
 
         with_store(settings, checkpoint, work, may_create=True)
 
@@ -128,9 +140,12 @@ def delete(
 
 @contextmanager
 def _open_input(file: Path) -> Generator[BinaryIO]:
-    """Yield a file, or standard input."""
+    """Yield a file, or a copy of standard input, because it may be read twice."""
     if str(file) == "-":
-        yield sys.stdin.buffer
+        with TemporaryFile() as copied:
+            copyfileobj(sys.stdin.buffer, copied)
+            copied.seek(0)
+            yield copied
         return
     try:
         content = file.open("rb")
@@ -165,19 +180,26 @@ def _open_output(output: Path | None) -> Generator[BinaryIO]:
 
 @asynccontextmanager
 async def _server_rows(
-    settings: Settings, checkpoint: str, tenant: str = "", *, creates: bool = False
+    settings: Settings,
+    checkpoint: str,
+    *,
+    rights: ImportRights | None = None,
+    is_rehearsal: bool = False,
+    creates: bool = False,
 ) -> AsyncGenerator[SessionRows | None]:
     """Yield the rows of the server whose database the settings name. Without one, create it or yield None.
 
     The database belongs to the session store of the settings: with ``--checkpoint``, it is left alone.
     """
+    if creates:
+        require("server", "The server's database")
     if not _uses_database(settings, checkpoint) or find_spec("sqlalchemy") is None:
         yield None
         return
     from ragflow_lg.server.runs.session_rows import SessionRows
 
     async with open_server_database(settings, creates=creates) as database:
-        yield database and SessionRows(database, settings.server.files, tenant)
+        yield database and SessionRows(database, settings.server.files, rights, is_rehearsal=is_rehearsal)
 
 
 def _uses_database(settings: Settings, checkpoint: str) -> bool:
@@ -228,22 +250,33 @@ async def _export_session(store: Store, session: str, rows: SessionRows | None, 
             file.write(encode_line(line))
 
 
-async def _import(store: Store, settings: Settings, checkpoint: str, file: BinaryIO, tenant: str) -> None:
-    from ragflow_lg.checkpoints.sessions.session_files import import_sessions
+async def _import(store: Store, settings: Settings, checkpoint: str, file: BinaryIO, rights: ImportRights) -> None:
+    from ragflow_lg.checkpoints import open_store
+    from ragflow_lg.checkpoints.sessions.session_files import import_sessions, rehearse_import
+    from ragflow_lg.checkpoints.sessions.session_lines import has_server_lines
+    from ragflow_lg.server.assembly.canvas_openings import describe_openings
 
-    count, is_whole = 0, True
-    creates = "database" in settings.server.model_fields_set
-    async with _server_rows(settings, checkpoint, tenant, creates=creates) as rows:
-        async for imported in import_sessions(store, file, rows):
-            while rows is not None and rows.added:
-                added = rows.added.pop()
-                print_line(f"imported the agent {added.title!r} ({added.id}) of the tenant {added.tenant!r}")
+    count = 0
+    rights = replace(rights, max_bytes=file.seek(0, os.SEEK_END))
+    file.seek(0)
+    for_server = has_server_lines(file)
+    creates = for_server and _uses_database(settings, checkpoint) and "database" in settings.server.model_fields_set
+    async with _server_rows(settings, checkpoint, rights=rights, creates=creates) as rows:
+        if for_server and rows is None:
+            reason = _NO_DATABASE if _uses_database(settings, checkpoint) else _OTHER_STORE
+            print_note(f"The messages, runs, agents and files of a server in this file are left out: {reason}")
+        if rights.replaces:
+            rehearsal = _server_rows(settings, checkpoint, rights=rights, is_rehearsal=True)
+            with TemporaryDirectory(prefix="ragflow-lg-import-") as folder:
+                async with rehearsal as checked, open_store(f"sqlite:///{folder}/sessions.db") as scratch:
+                    await rehearse_import(store, scratch, file, server_rows=checked)
+        async for imported in import_sessions(store, file, replaces=rights.replaces, server_rows=rows):
             counts = f"{count_of(imported.checkpoints, 'checkpoint')} and {count_of(imported.runs, 'run')}"
             print_line(f"imported {imported.name or imported.session}: {counts}")
-            count, is_whole = count + 1, is_whole and imported.is_whole
-    if not is_whole:
-        reason = _NO_DATABASE if _uses_database(settings, checkpoint) else _OTHER_STORE
-        print_note(f"The messages, runs, agents and files of a server in this file are left out: {reason}")
+            count += 1
+        for added in dict.fromkeys(rows.added) if rows is not None else ():
+            opened = describe_openings(added.dsl, settings)
+            print_line(f"imported the agent {added.title!r} ({added.agent}) of the tenant {added.tenant!r}: {opened}")
     if not count:
         print_note("The file has no sessions.")
 

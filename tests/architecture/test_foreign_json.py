@@ -51,6 +51,7 @@ OUR_OWN = (
     *("server/agents/agent_versions.py", "server/agents/drafts.py", "server/assembly/recordings.py"),
     *("server/database/tables.py", "server/database/turn_writer.py", "server/http/shared/responses.py"),
     *("server/observability/logs.py", "server/page/run_file.py", "server/runs/schedule_runs.py"),
+    "server/runs/session_rows.py",
 )
 """Files and folders that read what the project, its operator or its developer has written."""
 

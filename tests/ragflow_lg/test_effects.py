@@ -6,7 +6,7 @@ from tests.harness.rows import each_row
 
 _COSTLY = """Agent AgentInvoke BGPT Browser Canvas Categorize CodeExec DeepL DocGenerator ExcelProcessor Google
 GoogleScholar KeenableSearch LLM QueritContents QueritSearch Retrieval TavilyExtract TavilySearch"""
-_READING = """AkShare ArXiv Crawler DuckDuckGo GitHub PubMed QWeather SearXNG WenCai Wikipedia
+_READING = """AkShare ArXiv Crawler DuckDuckGo GitHub Jin10 PubMed QWeather SearXNG TuShare WenCai Wikipedia
 YahooFinance"""
 EXPECTED = {
     **dict.fromkeys(_COSTLY.split(), "pays"),

@@ -16,6 +16,7 @@ from ragflow_lg.adapters.model_endpoint import EmbeddingSettings, ModelEndpoint,
 from ragflow_lg.adapters.model_families.client_failures import describe_failure
 from ragflow_lg.adapters.model_families.families import FAMILIES, open_family
 from ragflow_lg.adapters.model_families.model_family import FamilyEndpoint, ModelFamily
+from ragflow_lg.base.blocking_calls import run_blocking
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.extras import require
 from ragflow_lg.services.knowledge import Embedder
@@ -207,6 +208,30 @@ class ConfiguredEmbedders:
         embedders, self._embedders = self._embedders, {}
         for embedder in embedders.values():
             await embedder.aclose()
+
+
+class EmbedderEmbeddings(Embeddings):
+    """One of our embedding models for LangChain's vector stores."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        """Initialize."""
+        self.embedder = embedder
+
+    async def aembed_query(self, text: str) -> list[float]:
+        """Return the vector for a question."""
+        return [*await self.embedder.embed_question(text)]
+
+    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return the vectors for texts, in order."""
+        return [[*vector] for vector in await self.embedder.embed_chunks(texts)]
+
+    def embed_query(self, text: str) -> list[float]:
+        """Return the vector for a question. It blocks."""
+        return run_blocking(self.aembed_query(text))
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return the vectors for texts, in order. It blocks."""
+        return run_blocking(self.aembed_documents(texts))
 
 
 class LangChainEmbedder:

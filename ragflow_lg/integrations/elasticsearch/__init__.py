@@ -1,4 +1,4 @@
-"""Search in Elasticsearch: RAGFlow's index with RAGFlow's queries and scores."""
+"""Search in Elasticsearch: RAGFlow's index with RAGFlow's queries and scores, and indices of others."""
 
 from ragflow_lg.component.integration import Integration
 

@@ -1,6 +1,6 @@
 """Searches by Elasticsearch's client, whose requests go through the guarded HTTP client.
 
-A search raises for every incomplete answer, which the client itself would accept. Every
+A search raises for every incomplete answer, which the client itself and langchain-elasticsearch would accept. Every
 failure becomes a `ServiceError` that names its cause and the setting to check.
 """
 
@@ -89,7 +89,7 @@ class Connection:
             ServiceError: if the response is missing, incomplete or invalid; its message names the setting to check.
         """
         if self._client is None:
-            self._client = _open_client(self._settings, self._http, self._names)
+            self._client = open_client(self._settings, self._http, self._names)
         options: dict[str, Any] = {"ignore_unavailable": True} if allow_missing else {}
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -120,12 +120,12 @@ def _parse_hits(names: SettingNames, hits: Mapping[str, Any]) -> SearchHits:
     return SearchHits(tuple(parsed), value if isinstance(value, int) else len(parsed))
 
 
-def _open_client(settings: ElasticsearchSettings, http: HttpClient, names: SettingNames) -> AsyncElasticsearch:
+def open_client(settings: ElasticsearchSettings, http: HttpClient, names: SettingNames) -> AsyncElasticsearch:
     """Return a client. Its searches raise `ServiceError`s, also for incomplete answers."""
     import elasticsearch
 
     class CheckingElasticsearch(elasticsearch.AsyncElasticsearch):
-        async def search(self, *, index: str, **options: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - all that a connection passes
+        async def search(self, *, index: str, **options: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - all that a connection and stores pass
             with _failures(names, index.split(",")):
                 answer = await super().search(index=index, **options)
             _check_answer(names, answer.body)

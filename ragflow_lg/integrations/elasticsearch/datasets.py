@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.base.extras import require
 from ragflow_lg.integrations.elasticsearch.connection import Connection, ElasticsearchSettings, SettingNames
@@ -12,6 +12,9 @@ from ragflow_lg.integrations.elasticsearch.term_weights import Dictionaries, rea
 from ragflow_lg.integrations.elasticsearch.tokenizers import Tokenizer, load_infinity_tokenizer
 from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.knowledge import Dataset, Embedders, Knowledge, Rerankers
+
+if TYPE_CHECKING:
+    from ragflow_lg.integrations.elasticsearch.store_retriever import StoreRetriever
 
 _PROGRAM = SettingNames("url", "tenant", "embeddings, which must be the model that created the vectors in RAGFlow,")
 
@@ -42,6 +45,17 @@ def open_knowledge(
         names=words.names,
         synonyms=words.synonyms,
     )
+
+
+def open_retriever(name: str, section: Any, address: str, http: HttpClient, embedders: Embedders) -> StoreRetriever:
+    """Return a retriever of an index that RAGFlow did not make. ``section`` is ``[knowledge.datasets.NAME]``."""
+    require("elasticsearch", f"The dataset {name!r} in Elasticsearch")
+    from ragflow_lg.integrations.elasticsearch.store_retriever import open_index
+
+    server = ElasticsearchSettings(address, section.api_key.read())
+    embedder = None if section.strategy == "keywords" else embedders.embedder(section.embedding_model)
+    fields = section.model_dump(include={"text_field", "vector_field", "strategy"})
+    return open_index(server, section.index, http, embedder, **fields)
 
 
 def open_tenant(

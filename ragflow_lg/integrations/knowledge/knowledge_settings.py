@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.checkpoints.store_url import find_passwords
@@ -17,12 +17,26 @@ from ragflow_lg.server.settings.sections import KeySection, Section
 _FACTORY = r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$"
 
 
-class RetrieverSection(Section):
-    """``[knowledge.datasets.NAME]``: a dataset that a LangChain retriever or vector store searches."""
+class UrlSection(KeySection):
+    """A section with a server."""
+
+    url: Annotated[str, Field(repr=False)] = ""
+
+    def secrets(self) -> Iterable[str]:
+        """Return the key, and the password in ``url``."""
+        return self.api_key.read(), *find_passwords(self.url)
+
+
+class RetrieverSection(UrlSection):
+    """``[knowledge.datasets.NAME]``: a dataset that a LangChain retriever searches.
+
+    It is either the retriever or vector store that a function returns, or an index of Elasticsearch that RAGFlow did
+    not make.
+    """
 
     id: str = ""
     """An id that canvases use as well, for example the one that the dataset has in RAGFlow. Default: NAME."""
-    retriever: Annotated[str, Field(pattern=_FACTORY)]
+    retriever: Annotated[str, Field(pattern=_FACTORY)] | None = None
     """``package.module:name``: a retriever, a vector store, or a function that returns one."""
     options: dict[str, bool | int | float | str | list[str]] = Field(
         default_factory=dict[str, bool | int | float | str | list[str]]
@@ -30,9 +44,25 @@ class RetrieverSection(Section):
     """Arguments of the function."""
     metadata: Annotated[tuple[str, ...], Field(max_length=32)] = ()
     """Keys of the documents' metadata that models and citations get."""
+    url: Annotated[str, Field(repr=False)] = ""
+    """``elasticsearch+https://HOST:9200``: the server with the index."""
+    index: str = ""
+    embedding_model: str = ""
+    """The ID in ``[embeddings."ID"]`` of the model that created the vectors."""
+    text_field: str = "text"
+    vector_field: str = "vector"
+    strategy: Literal["vector", "keywords", "hybrid"] = "vector"
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Self:
+        if (self.retriever is None) == (not self.url):
+            raise ValueError("set either retriever, or url and index")
+        if self.url and not self.index:
+            raise ValueError("url needs index")
+        return self
 
 
-class KnowledgeSection(KeySection):
+class KnowledgeSection(UrlSection):
     """``[knowledge]``: where to find the datasets that Retrieval searches."""
 
     url: Annotated[str, Field(repr=False)] = "sqlite:///ragflow-lg-knowledge.db"
@@ -52,8 +82,9 @@ class KnowledgeSection(KeySection):
     """For new datasets. Default: the only one, or the hashing stand-in."""
 
     def secrets(self) -> Iterable[str]:
-        """Return the keys, and the password in ``url``."""
-        return self.api_key.read(), *find_passwords(self.url), self.ragflow_api_key.read()
+        """Return the keys, and the passwords in addresses."""
+        datasets = (secret for dataset in self.datasets.values() for secret in dataset.secrets())
+        return *super().secrets(), self.ragflow_api_key.read(), *datasets
 
     def check(self, name: str) -> None:
         """Raise SettingsError if an address cannot be used, or if two datasets have the same name or id."""
@@ -66,6 +97,8 @@ class KnowledgeSection(KeySection):
             if names & {each.id or name, name}:
                 raise SettingsError(f"The dataset {name!r} in [knowledge.datasets] has the name or id of another one.")
             names |= {each.id or name, name}
+            if each.url:
+                read_url_of("elasticsearch", each.url, f"[knowledge.datasets.{name}] url")
 
 
 class DatasetSection(Section):

@@ -49,13 +49,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def retriever_datasets(settings: Settings, rerankers: Rerankers) -> Mapping[str, Knowledge]:
+def retriever_datasets(
+    settings: Settings, http: Callable[[], HttpClient], models: SearchModels
+) -> Mapping[str, Knowledge]:
     """Return the datasets by id. Nothing is imported or opened before the first search."""
     datasets: dict[str, Knowledge] = {}
     for name, section in settings.section(KnowledgeSection).datasets.items():
         dataset = Dataset(section.id or name, name)
-        retriever = RetrieverSettings(dataset, partial(_import, name, section), section.metadata, settings.secrets)
-        datasets[dataset.id] = RetrieverKnowledge(retriever, rerankers)
+        opener = partial(_import, name, section) if section.retriever else partial(_index, name, section, http, models)
+        retriever = RetrieverSettings(dataset, opener, section.metadata, secrets=settings.secrets)
+        datasets[dataset.id] = RetrieverKnowledge(retriever, models.rerankers)
     return datasets
 
 
@@ -65,7 +68,7 @@ def _import(name: str, section: RetrieverSection) -> Any:
     from langchain_core.vectorstores import VectorStore
 
     setting = f"[knowledge.datasets.{name}] retriever"
-    found = load_named(section.retriever, setting)
+    found = load_named(section.retriever or "", setting)
     if isinstance(found, BaseRetriever | VectorStore):
         if section.options:
             raise SettingsError(f"{setting} names no function, so it takes no options.")
@@ -76,6 +79,11 @@ def _import(name: str, section: RetrieverSection) -> Any:
         return found(**section.options)
     except Exception as error:  # third-party code may raise anything
         raise SettingsError(f"{setting} cannot be opened: {type(error).__name__}: {error}.") from error
+
+
+def _index(name: str, section: RetrieverSection, http: Callable[[], HttpClient], models: SearchModels) -> Any:
+    address = read_url_of("elasticsearch", section.url, name).address
+    return load_store("elasticsearch").open_retriever(name, section, address, http(), models.embedders)
 
 
 class SettingsKnowledge:
@@ -186,15 +194,21 @@ class SettingsKnowledge:
     def _client(self) -> GuardedHttpClient:
         """Return the client for the servers in the settings."""
         if self._http is None:
+            settings = self._settings
             urls = (read_server_url(self._section.url), read_server_url(self._section.ragflow_url))
-            self._http = open_client(self._settings, *(url.host for url in urls if url is not None))
+            indices = [
+                read_url_of("elasticsearch", each.url, name)
+                for name, each in self._section.datasets.items()
+                if each.url
+            ]
+            self._http = open_client(settings, *(url.host for url in (*urls, *indices) if url is not None))
         return self._http
 
     def _stores(self) -> tuple[Mapping[str, Knowledge], Knowledge]:
         """Return the datasets with a store of their own, by id, and the store of all others."""
         if self._opened is None:
             others = self._open(self._section.url)
-            own = retriever_datasets(self._settings, self.models.rerankers)
+            own = retriever_datasets(self._settings, self._client, self.models)
             self._opened = own, others
         return self._opened
 

@@ -48,9 +48,9 @@ class RetrieverSettings(Struct, frozen=True):
     dataset: Dataset
     open: OpenRetriever
     metadata: tuple[str, ...] = ()
+    timeout_s: float = 30.0
     secrets: tuple[str, ...] = ()
     """What error messages must not contain."""
-    timeout_s: float = 30.0
 
 
 class RetrieverKnowledge:

@@ -11,11 +11,13 @@ INTEGRATION = Integration(
         "DeepL": ".deepl",
         "DuckDuckGo": ".duckduckgo",
         "GoogleScholar": ".google_scholar",
+        "Jin10": ".jin10",
         "PubMed": ".pubmed",
         "QueritContents": ".querit_contents",
         "QWeather": ".qweather",
         "SearXNG": ".searxng",
         "TavilyExtract": ".tavily_extract",
+        "TuShare": ".tushare",
         "WenCai": ".wencai",
         "YahooFinance": ".yahoo_finance",
         **dict.fromkeys(

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import AsyncMock
 
@@ -16,7 +17,7 @@ from ragflow_lg.base.errors import ConflictError, SessionBusyError, SessionFileE
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import Store
 from ragflow_lg.checkpoints.records.run_records import hex_session
-from ragflow_lg.checkpoints.sessions.session_files import Imported, export_session, import_sessions
+from ragflow_lg.checkpoints.sessions.session_files import Imported, export_session, import_sessions, rehearse_import
 from ragflow_lg.checkpoints.sessions.session_lines import FORMAT, FileLine, HeaderLine, ServerLine, encode_line
 from ragflow_lg.checkpoints.steps.thread_tables import key_config
 from ragflow_lg.dsl_compiler import compile_canvas
@@ -64,8 +65,13 @@ async def exported(store: Store, session: str = "anna") -> list[bytes]:
     return [encode_line(HeaderLine(FORMAT)), encode_line(await export_session(store, session))]
 
 
-async def imported(store: Store, lines: list[bytes]) -> list[Imported]:
-    return [session async for session in import_sessions(store, io.BytesIO(b"".join(lines)))]
+async def imported(store: Store, lines: list[bytes], *, replaces: bool = False) -> list[Imported]:
+    file = io.BytesIO(b"".join(lines))
+    if replaces:
+        with TemporaryDirectory() as folder:
+            async with store_opener(f"sqlite:///{folder}/scratch.db")() as scratch:
+                await rehearse_import(store, scratch, file)
+    return [session async for session in import_sessions(store, file, replaces=replaces)]
 
 
 async def everything(store: Store) -> list[Any]:
@@ -125,17 +131,15 @@ async def test_a_session_that_exists_or_runs_is_not_replaced(reopen: OpenStore) 
     async with reopen() as store:
         await fill(store)
         lines, before = await exported(store), await everything(store)
-        with pytest.raises(ConflictError, match=r"'anna' exists already\. To replace it, delete it first"):
+        with pytest.raises(ConflictError, match=r"'anna' exists already\. To replace it, add --replace"):
             await imported(store, lines)
         async with hold_lease(store.leases, "anna"):
             with pytest.raises(SessionBusyError):
-                await exported(store)
-        assert await everything(store) == before
-        await store.delete_session("anna")
-        async with hold_lease(store.leases, "anna"):
+                await imported(store, lines, replaces=True)
             with pytest.raises(SessionBusyError):
-                await imported(store, lines)
-        await imported(store, lines)
+                await exported(store)
+        await play(runner_on(store).resume("anna", {"size": "2"}))
+        await imported(store, lines, replaces=True)
         assert await everything(store) == before
 
 
@@ -158,7 +162,7 @@ def change_state(change: Callable[[dict[str, Any]], object]) -> Change:
     return rewrite
 
 
-DAMAGED: dict[str, tuple[Change, str]] = {
+HOSTILE: dict[str, tuple[Change, str]] = {
     "another format": (lambda lines: lines[0].update(format=FORMAT + 1), "Line 1 .*: its format 3 is not known here"),
     "no header": (lambda lines: lines.pop(0), "Line 1 .*was not written by `ragflow-lg sessions export`"),
     "unknown line": (lambda lines: lines.insert(1, {"line": "code"}), "Line 2 .*Invalid value 'code'"),
@@ -168,11 +172,19 @@ DAMAGED: dict[str, tuple[Change, str]] = {
         "Line 2 .*a text in it has been changed",
     ),
     "missing part": (lambda lines: lines[1]["parts"].clear(), "Line 2 .*part [0-9a-f]{32} is missing"),
+    "step": (lambda lines: lines[1]["steps"].update(has_keys=1), "Line 2 .*a key in it is not one of a step"),
+    "other session": (lambda lines: lines[1].update(session="0" * 32), r"Line 2 .*belongs to another session"),
+    "session": (lambda lines: lines[1].update(session="../x"), "Line 2 .*not an id of 32"),
     "text": (lambda lines: lines[1]["checkpoints"][0].update(text='{"a":1}'), r"Line 2 .*damaged"),
     "object": (change_state(lambda state: state["checkpoint"].update(channel_values=[{"lc": 2}])), r"Line 2 .*object"),
     "versions": (change_state(lambda state: state["checkpoint"].update(channel_versions={"a": []})), r"Line 2 "),
     "interrupt": (change_state(lambda state: state["writes"].append(["a", "__interrupt__", 5])), r"Line 2 "),
-    "run": (lambda lines: lines[1]["runs"][0]["run"].update(started_ms="x"), r"Line 2 .*Expected `int`"),
+    "metadata": (change_state(lambda state: state["metadata"].update(step="x")), r"Line 2 .*Expected `int`"),
+    "id": (change_state(lambda state: state["checkpoint"].update(id="a:b")), r"Line 2 .*badly formed"),
+    "task": (change_state(lambda state: state["writes"].append(["a:*", "c", 1])), r"Line 2 .*a task in it"),
+    "parent": (lambda lines: lines[1]["checkpoints"][0].update(parent="a:b"), r"Line 2 .*badly formed"),
+    "run": (lambda lines: lines[1]["runs"][0]["run"].update(run_id="a:b"), r"Line 2 .*its id is not one of a run"),
+    "time": (lambda lines: lines[1]["runs"][0]["run"].update(started_ms=-1), r"Line 2 .*impossible"),
     "no runs": (lambda lines: lines[1].pop("runs"), "Line 2 .*missing required field `runs`"),
     "deep": (lambda lines: lines.__setitem__(1, []), "Line 2 "),
 }
@@ -193,10 +205,11 @@ async def copy_filled(path: Path) -> tuple[list[bytes], list[Any]]:
     return _filled[0][1:]
 
 
-@each_row("name", DAMAGED)
-async def test_damaged_files_are_refused_and_leave_nothing(name: str, tmp_path: Path) -> None:
-    change, message = DAMAGED[name]
-    lines: list[Any] = [json.loads(line) for line in (await copy_filled(tmp_path / "a.db"))[0]]
+@each_row("name", HOSTILE)
+async def test_hostile_files_are_refused_leave_nothing_and_replace_nothing(name: str, tmp_path: Path) -> None:
+    change, message = HOSTILE[name]
+    exported_lines, before = await copy_filled(tmp_path / "a.db")
+    lines: list[Any] = [json.loads(line) for line in exported_lines]
     change(lines)
     changed = [json.dumps(line).encode() + b"\n" for line in lines]
     async with store_opener(f"sqlite:///{tmp_path}/b.db")() as store:
@@ -204,6 +217,12 @@ async def test_damaged_files_are_refused_and_leave_nothing(name: str, tmp_path: 
             await imported(store, changed)
         assert [record async for record in store.runs.sessions()] == []
         assert [key async for key in store.saver.list_keys(None)] == []
+    if name in ("other session", "session"):  # there is nothing that they could replace
+        return
+    async with store_opener(f"sqlite:///{tmp_path}/a.db")() as store:
+        with pytest.raises(SessionFileError, match=message):
+            await imported(store, changed, replaces=True)
+        assert await everything(store) == before
 
 
 async def test_other_bytes_are_refused_with_their_line(tmp_path: Path) -> None:
@@ -213,6 +232,19 @@ async def test_other_bytes_are_refused_with_their_line(tmp_path: Path) -> None:
             number = content.count(b"\n") or 1
             with pytest.raises(SessionFileError, match=f"^Line {number} cannot be imported: "):
                 await imported(store, [content])
+
+
+async def test_a_run_of_another_session_is_not_replaced(tmp_path: Path) -> None:
+    async with store_opener(f"sqlite:///{tmp_path}/a.db")() as store:
+        await fill(store)
+        await play(runner_on(store).start("ben", {"query": "hello"}))
+        own = await anext(aiter(store.runs.of_session("anna")))
+        lines = [json.loads(line) for line in await exported(store, "ben")]
+        lines[1]["runs"][0]["run"]["run_id"] = own.run_id
+        with pytest.raises(SessionFileError, match="another session has a run with its id"):
+            await imported(store, [json.dumps(line).encode() + b"\n" for line in lines], replaces=True)
+        assert await store.runs.get(own.run_id) == own
+        assert await anext(aiter(store.runs.of_session("ben")), None) is not None
 
 
 @pytest.mark.parametrize("error", [OSError("The disk is gone."), asyncio.CancelledError(), KeyboardInterrupt()])
@@ -239,21 +271,28 @@ async def test_an_import_that_was_killed_is_begun_again(
         async with open_next() as store:
             with monkeypatch.context() as killed:
                 killed.setattr(Store, "delete_session", AsyncMock())  # nobody cleans up
-                killed.setattr(type(store.runs), "put", AsyncMock(side_effect=OSError("Killed.")))
-                with pytest.raises(OSError, match="Killed"):
-                    await imported(store, lines)
+                wrong = json.loads(lines[1])
+                wrong["runs"][0]["run"]["run_id"] = "a:b"
+                with pytest.raises(SessionFileError, match="its id is not one of a run"):
+                    await imported(store, [lines[0], json.dumps(wrong).encode() + b"\n"])
             assert [key async for key in store.saver.list_keys(None)] != []
-            with pytest.raises(ConflictError, match=r"an import that was killed, .* delete it first"):
+            left = await everything(store)
+            with pytest.raises(ConflictError, match=r"an import that was stopped, .* add --replace"):
                 await imported(store, lines)
-            await store.delete_session("anna")
-            (result,) = await imported(store, lines)
+            assert await everything(store) == left
+            (result,) = await imported(store, lines, replaces=True)
             assert result.checkpoints == len(before[0])
             assert await everything(store) == before
+            with pytest.raises(ConflictError, match="exists already"):
+                await imported(store, lines)
 
 
 async def test_a_session_whose_server_rows_are_refused_is_not_imported(tmp_path: Path) -> None:
     class Refusing:
         deletes = False
+
+        async def require_own(self, session_id: str) -> None:
+            pass
 
         async def put(self, line: ServerLine | FileLine) -> None:
             raise ValueError("its tables are unknown")
@@ -268,7 +307,7 @@ async def test_a_session_whose_server_rows_are_refused_is_not_imported(tmp_path:
     async with store_opener(f"sqlite:///{tmp_path}/b.db")() as store:
         rows, file = Refusing(), io.BytesIO(b"".join(lines))
         with pytest.raises(SessionFileError, match="its tables are unknown"):
-            async for _ in import_sessions(store, file, rows):
+            async for _ in import_sessions(store, file, server_rows=rows):
                 pass
         assert not rows.deletes  # those that the database has are not of this import
         assert [key async for key in store.saver.list_keys(None)] == []

@@ -102,6 +102,7 @@ GIT_ROW = {"name": "laos", "html_url": "http://e", "description": "x", "watchers
 GOOGLE_ROW = {"title": "L", "link": "http://e", "snippet": "x", "about_this_result": {"source": {"description": "d"}}}
 ARTICLE = {"code": "1", "title": "Laos", "content": "x", "date": "2026", "mediaName": "y"}
 PAPER = {"title": "Laos", "url": "http://e", "abstract": "x", "methods": "y"}
+FLASH = {"title": "Laos", "data": {"content": "Gold."}}
 SCHOLAR = google_scholar.handle(Call("GET", "/scholar", {"q": "x", "start": "22"}, {}, b"")).body
 ARTICLES = pubmed.handle(Call("GET", "/efetch.fcgi", {"id": "1"}, {}, b"")).body
 PLACES = json.dumps({"code": "200", "location": [{"id": "1"}]})
@@ -114,6 +115,10 @@ def _articles(rows: Any) -> Any:
 
 def _days(rows: Any) -> Any:
     return {"code": "200", "daily": rows}
+
+
+def _table(rows: Any) -> Any:
+    return {"code": 0, "data": {"fields": ["datetime", "content", "title"], "items": rows}}
 
 
 def _pages(rows: Any) -> Any:
@@ -135,6 +140,7 @@ TOOLS = [
     Tool("Crawler", "none", "/laos", None, {}, web_site.PAGE, {"query": "http://t/laos"}, {"/robots.txt": ""}, True),
     Tool("DeepL", "deepl", "/v2/translate", _at("translations")),
     Tool("GoogleScholar", "scholar", "/scholar", text=SCHOLAR),
+    Tool("Jin10", "jin10", "/data-api/flash", _at("data"), FLASH),
     Tool("KeenableSearch", "keenable", "/v1/search", _at("results")),
     Tool("PubMed", "pubmed", "/efetch.fcgi", text=ARTICLES,
          first_pages={"/esearch.fcgi": json.dumps({"esearchresult": {"idlist": ["1"]}})}),
@@ -143,6 +149,7 @@ TOOLS = [
     Tool("QWeather", "qweather", "/v7/weather/3d", _days, {"title": "Laos", "tempMax": "12"}, "",
          {"query": "laos", "time_period": "3d"}, {"/geo/v2/city/lookup": PLACES}),
     Tool("SearXNG", "searxng", "/search", _at("results"), params={"query": "laos", "searxng_url": "http://t"}),
+    Tool("TuShare", "tushare", "/", _table, ["t", "Laos", "x"]),
     Tool("WenCai", "wencai", "/v1/query2data", _at("datas")),
     Tool("YahooFinance", "yahoo", "/v1/finance/search", _at("news"), params={"stock_code": "laos", "info": False}),
 ]  # fmt: skip
@@ -185,12 +192,14 @@ CONTRACTS = [
     Contract("Crawler", "web_site", "# Laos & the Mekong", "http://{host}/laos", ""),
     Contract("DeepL", "deepl", "Hello", "你好", ""),
     Contract("GoogleScholar", "google_scholar", "Attention 1"),
+    Contract("Jin10", "jin10", "黄金上涨。", "黄金"),
     Contract("KeenableSearch", "keenable", "Text 3 about Laos."),
     Contract("PubMed", "pubmed", "The gene TP53 in H2O 38000000"),
     Contract("QueritSearch", "querit", "Text 3 about Laos."),
     Contract("QueritContents", "querit", "markdown of https://e/laos", "https://e/laos", "https://nothing"),
     Contract("QWeather", "qweather", "多云", "北京", ""),
     Contract("SearXNG", "searxng", "Text 3 about Laos."),
+    Contract("TuShare", "tushare", "贵州茅台发布公告", "茅台"),
     Contract("WenCai", "wencai", "| 0 | 600510.SH | 贵州茅台 |", "茅台股价"),
     Contract("YahooFinance", "yahoo", "Apple \\| rises", "AAPL", ""),
 ]

@@ -28,6 +28,7 @@ SENT_FILTERS = {
 TWO_URLS = ["https://a.test", "https://nothing.test"]
 PUBMED = {"db": "pubmed", "tool": "ragflow-lg", "email": "a@b.test", "api_key": pubmed.KEY}
 SITE = {"query": "Laos", "mode": "pro", "site": "example.org"}
+NEWS = {"src": "eastmoney", "start_date": "2024-01-01 09:00:00", "end_date": "2026-01-02 00:00:00"}
 CITED = "\n author: A Vaswani, N Shazeer - NeurIPS, 2017\n Abstract: Abstract 1."
 ARTICLE = """├── URL: https://pubmed.ncbi.nlm.nih.gov/38000000
 └── Content:
@@ -58,6 +59,19 @@ RESULTS: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
      {"/scholar": {"hl": "en", "q": "x", "as_vis": "0", "as_sdt": "1,33", "as_ylo": "2017", "as_yhi": "2020",
                    "scisbd": "1"}}, []),
     ("GoogleScholar", {"query": "attention", "top_n": 2}, {}, ["A citation", "https://example.org/1", CITED]),
+    ("Jin10", {"query": "gold"}, {"/data-api/flash": {"category": "1", "contain": "gold"}}, ["黄金上涨。"]),
+    ("Jin10", {"query": "gold", "flash_type": "3", "contain": "oil", "filter": "x"},
+     {"/data-api/flash": {"category": "3", "contain": "oil", "filter": "x"}}, ["黄"]),
+    ("Jin10", {"query": "gold", "type": "calendar", "calendar_type": "us"},
+     {"/data-api/calendar/data": {"category": "us"}}, ["| 0 | CPI | 美国 | 3.1 |"]),
+    ("Jin10", {"query": "gold", "type": "calendar", "calendar_datatype": "holiday"},
+     {"/data-api/calendar/holiday": {"category": "cj"}}, []),
+    ("Jin10", {"query": "gold", "type": "symbols"},
+     {"/data-api/symbols": {"type": "GOODS"}}, ["Commodity Code | Stock Exchange | Commodity Name"]),
+    ("Jin10", {"query": "gold", "type": "symbols", "symbols_datatype": "quotes"},
+     {"/data-api/quotes": {"type": "GOODS", "codes": "gold"}}, ["| Selling Price | Buying Price | Commodity Code |"]),
+    ("Jin10", {"query": "gold", "type": "news"},
+     {"/data-api/news": {"contain": "gold"}}, ["| 0 | 黄金周报 | 本周黄金上涨。 |"]),
     ("KeenableSearch", {"query": "Laos", "site": "example.org", "top_n": 2, "key": ""}, {"/v1/search/public": SITE},
      ["A description.", "Laos 1"]),
     ("KeenableSearch", {"query": "Laos", "site": "example.org", "top_n": 2}, {"/v1/search": SITE}, []),
@@ -79,6 +93,10 @@ RESULTS: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
      {"/search": {"q": "Laos", "format": "json", "categories": "general", "language": "auto", "safesearch": "1",
                   "pageno": "1"}},
      ["https://example.org/0", "https://example.org/1"]),
+    ("TuShare", {"query": "央行", "end_date": "2026-01-02 00:00:00"},
+     {"/": {"api_name": "news", "token": service("tushare").KEY, "params": NEWS}},
+     ["| datetime | content | title |\n| ---", "| --- |\n| 0 | 2026-01-01 10:01:00 | 央行开展逆回购 \\| 操作 |  |"]),
+    ("TuShare", {"query": "央行", "keyword": "茅台"}, {}, ["贵州茅台发布公告"]),
     ("WenCai", {"query": "市盈率低于10", "top_n": 2, "query_type": "hkstock"},
      {"/v1/query2data": {"query": "港股 市盈率低于10", "page": "1", "limit": "2", **WENCAI}},
      ["|    | 股票代码 | 股票简称 | 最新价 | 最新涨跌幅 |", MARKET]),
@@ -110,6 +128,7 @@ async def test_requests_and_results(name: str, params: Any, sent: dict[str, Any]
         ("DeepL", {"query": "quota"}, "Quota Exceeded"),
         ("DeepL", {"query": "nothing"}, "DeepL answered without a translation."),
         ("GoogleScholar", {"query": "robot"}, "it may be a CAPTCHA"),
+        ("Jin10", {"key": "other-key", "query": "gold"}, "secret-key error"),
         (
             "KeenableSearch",
             {"key": "", "query": "x", "mode": "realtime"},
@@ -120,6 +139,8 @@ async def test_requests_and_results(name: str, params: Any, sent: dict[str, Any]
         ("QWeather", {"query": "busy"}, "QWeather answered 429: The key"),
         ("QWeather", {"query": "x", "key": "other"}, "401: The key is wrong"),
         ("SearXNG", {"query": "forbidden"}, "SearXNG answered 403"),
+        ("TuShare", {"query": "x", "src": "sina"}, "最多访问该接口1次"),
+        ("TuShare", {"query": "x", "key": "other-token"}, "token不对"),
         ("WenCai", {"query": "额度"}, "今日调用次数已用完"),
         ("YahooFinance", {"stock_code": "NO/PE", **PRICES}, "Yahoo Finance answered 404"),
     ],

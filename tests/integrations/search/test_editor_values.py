@@ -1,6 +1,6 @@
 """The values that RAGFlow's editor stores for a new tool (``web/src/pages/agent/constant/index.tsx``).
 
-For AkShare, DeepL and QWeather, which have no form there, the values are the engine's defaults.
+For AkShare, DeepL, Jin10, QWeather and TuShare, which have no form there, the values are the engine's defaults.
 """
 
 from typing import Any
@@ -20,6 +20,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "Crawler": {"extract_type": "markdown", "query": ""},
     "DeepL": {"auth_key": "xxx", "source_lang": "ZH", "target_lang": "EN-GB"},
     "GoogleScholar": {"top_n": 12, "sort_by": "relevance", "patents": True, **QUERY, "outputs": BOTH},
+    "Jin10": {"type": "flash", "secret_key": "xxx", "flash_type": "1", "contain": "", "filter": ""},
     "KeenableSearch": {"api_key": "", **QUERY, "mode": "pro", "site": "", "top_n": 10, "outputs": BOTH},
     "PubMed": {"top_n": 12, "email": "", **QUERY, "outputs": TEXT},
     "QueritSearch": {
@@ -37,6 +38,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "QueritContents": {"api_key": "", "urls": "", "format": "markdown", "crawl_timeout": 10, "extras_meta": False},
     "QWeather": {"web_apikey": "xxx", "type": "weather", "user_type": "free", "time_period": "now"},
     "SearXNG": {"top_n": "10", "searxng_url": "", **QUERY, "outputs": BOTH},
+    "TuShare": {"token": "xxx", "src": "eastmoney", "start_date": "2024-01-01 09:00:00", "keyword": ""},
     "WenCai": {"top_n": 20, "query_type": "stock", **QUERY, "outputs": REPORT},
     "YahooFinance": {
         "stock_code": "",

@@ -39,7 +39,8 @@ def test_sessions_move_to_another_store_and_go_on(folder: Path) -> None:
     assert "4" in answered.stdout
     again = call("sessions", "import", "all.jsonl", *there)
     assert again.returncode == 2
-    assert "The session 'ben' exists already. To replace it, delete it first." in again.stderr
+    assert "The session 'ben' exists already. To replace it, add --replace." in again.stderr
+    assert call("sessions", "import", "all.jsonl", "--replace", *there).returncode == 0
 
 
 def test_a_session_that_cannot_be_read_does_not_prevent_the_export_of_others(folder: Path) -> None:

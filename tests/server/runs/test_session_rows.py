@@ -4,6 +4,8 @@ import asyncio
 import base64
 import json
 import sqlite3
+import time
+import uuid
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,15 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from ragflow_lg.base.errors import ConflictError
+from ragflow_lg.checkpoints.sessions.session_lines import FileLine, ServerLine
+from ragflow_lg.server.database.database import open_database
+from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.runs.session_rows import ImportRights, SessionRows
 from tests.server.cli.command import Completed, call
-from tests.server.http.app_server import FORM, start_app
+from tests.server.http.app_server import FORM, canvas, start_app
 
+TAKEN = ("--tenant", "tenant", "--with-agents")
 KEY = base64.b64encode(b"k" * 32).decode()
 
 
@@ -57,8 +65,8 @@ async def test_a_session_goes_on_in_another_server(tmp_path: Path) -> None:
     assert base64.b64encode(b"of somebody else").decode() not in exported
     keys = {"encryption_keys": [{"id": "k", "key": KEY}]}
     options_of(there, **keys)
-    imported = await command(there, "import", tmp_path / "all.jsonl")  # it creates the database
-    assert f"imported the agent 'Helper' ({agent}) of the tenant 'tenant'" in imported.stdout
+    imported = await command(there, "import", tmp_path / "all.jsonl", *TAKEN)  # it creates the database
+    assert f"imported the agent 'Helper' ({agent}) of the tenant 'tenant': it opens nothing" in imported.stdout
     assert b"my question" not in (there / "server.db").read_bytes()
     async with start_app(there, **options_of(there, **keys)) as server:
         (shown,) = (await server.get(f"/agents/{agent}/sessions"))["data"]
@@ -71,6 +79,7 @@ async def test_a_session_goes_on_in_another_server(tmp_path: Path) -> None:
         assert "7" in answered["data"]["data"]["content"]
     again = await command(there, "export", session)
     assert [json.loads(line)["line"] for line in again.stdout.splitlines()][-2:] == ["server", "file"]
+    await command(there, "import", tmp_path / "all.jsonl", "--replace")  # the agent, its versions and the file stay
     await command(there, "delete", session)
     with sqlite3.connect(there / "server.db") as database:
         counts = [database.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in ("sessions", "messages")]
@@ -86,7 +95,7 @@ async def test_an_imported_run_does_not_go_on_by_itself(tmp_path: Path) -> None:
     with closing(sqlite3.connect(here / "server.db")) as db, db:
         db.execute(f"UPDATE runs SET ({columns}, request_key) = ('drained', 1, 'hash', 'page', 'key')")
     await command(here, "export", "-o", tmp_path / "all.jsonl")
-    await command(there, "import", tmp_path / "all.jsonl")
+    await command(there, "import", tmp_path / "all.jsonl", *TAKEN)
     with closing(sqlite3.connect(there / "server.db")) as db:
         rows = db.execute(f"SELECT {columns}, request_key FROM runs").fetchall()
     assert rows == [("forked", 0, "", "", None)]
@@ -112,55 +121,225 @@ async def test_an_import_says_what_is_left_out(tmp_path: Path, monkeypatch: pyte
     assert "cannot be used: it is a folder" in refused.stderr
 
 
-async def test_an_import_changes_nothing_that_the_server_has(tmp_path: Path) -> None:
+async def test_rows_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
+    options_of(tmp_path / "here")
+    _, session, file = await play(tmp_path / "here")
+    async with open_database(f"sqlite:///{tmp_path}/here/server.db") as database:
+        rows = SessionRows(database, tmp_path / "here" / "files")
+        lines = [line async for line in rows.export(session, {file})]
+    server, stored = lines
+    assert isinstance(server, ServerLine)
+    assert isinstance(stored, FileLine)
+
+    def changed(table: str, **values: Any) -> ServerLine:
+        first, *rest = server.rows[table]
+        return ServerLine(session, {**server.rows, table: [{**first, **values}, *rest]})
+
+    wrong: list[ServerLine | FileLine] = [
+        ServerLine("0" * 32, server.rows),
+        ServerLine(session, {**server.rows, "api_keys": []}),
+        ServerLine(session, {**server.rows, "sessions": []}),
+        changed("messages", session_id="0" * 32),
+        changed("messages", tenant="another"),
+        changed("runs", agent_id="0" * 32),
+        changed("agents", id="0" * 32),
+        changed("versions", agent_id="0" * 32),
+        changed("sessions", rounds="many"),
+        changed("sessions", user_id="x" * 300),
+        changed("sessions", is_admin=True),
+        changed("sessions", tokens=2**63),
+        changed("sessions", rounds=2**31),
+        changed("runs", start_ms=2**60),
+        changed("messages", create_ms=-1),
+        changed("messages", reference="chunks"),
+        changed("versions", dsl="components"),
+        changed("versions", dsl="[]"),
+        changed("sessions", agent_id=None),
+        FileLine(session, {**stored.row, "id": "../../etc"}, stored.content),
+        FileLine(session, {**stored.row, "tenant": "another"}, stored.content),
+        FileLine(session, {**stored.row, "size_bytes": 1}, stored.content),
+        FileLine(session, stored.row, "§"),
+    ]
+    async with open_database(f"sqlite:///{tmp_path}/new.db") as database:
+        rows = SessionRows(database, tmp_path / "files", ImportRights("tenant", has_agents=True, max_bytes=10**6))
+        for line in wrong:
+            if isinstance(line, ServerLine):
+                with pytest.raises(ValueError, match=r"."):
+                    await rows.put(line)
+        await rows.put(server)
+        for line in wrong:
+            if isinstance(line, FileLine):
+                with pytest.raises(ValueError, match=r"."):
+                    await rows.put(line)
+        await rows.put(stored)
+        for run in server.rows["runs"]:
+            run["request_hash"] = ""  # a request is repeated where it was sent
+        assert [line async for line in rows.export(session, {file})] == lines
+
+
+async def test_a_file_that_does_not_fit_replaces_nothing(tmp_path: Path) -> None:
     here = tmp_path / "here"
     options_of(here)
     agent, session, _ = await play(here)
     await command(here, "export", "-o", tmp_path / "all.jsonl")
-    for stored in here.glob("sessions.db*"):
-        stored.unlink()  # the steps have been deleted, but not the messages
-
-    async def refuse(*options: str) -> str:
-        words = ("sessions", "import", tmp_path / "all.jsonl", *options, "--settings", here / "s.toml")
-        done = await asyncio.to_thread(call, *words)
-        assert done.returncode == 2
-        return done.stderr
-
-    assert "The server has messages of the session." in await refuse()
-    with closing(sqlite3.connect(here / "server.db")) as db, db:
-        for table in ("sessions", "messages", "runs"):
-            db.execute(f"DELETE FROM {table}")
-        db.execute("UPDATE agents SET title = 'Changed'")
-        db.execute("DELETE FROM versions")
-    assert f"The agent {agent} belongs to the tenant 'tenant' here" in await refuse("--tenant", "another")
-    await command(here, "import", tmp_path / "all.jsonl")
-    with closing(sqlite3.connect(here / "server.db")) as db:
-        assert db.execute("SELECT title FROM agents").fetchall() == [("Changed",)]
-        assert db.execute("SELECT max(is_released) FROM versions").fetchall() == [(0,)]
-        assert db.execute("SELECT id FROM sessions").fetchall() == [(session,)]
-
-
-async def test_wrong_rows_are_refused(tmp_path: Path) -> None:
-    here, there, file = tmp_path / "here", tmp_path / "there", tmp_path / "wrong.jsonl"
-    options_of(here)
-    options_of(there)
-    await play(here)
-    await command(here, "export", "-o", tmp_path / "all.jsonl")
     lines: list[Any] = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
     at = next(number for number, line in enumerate(lines) if line["line"] == "server")
-    (row,) = lines[at]["rows"]["sessions"]
+
+    def with_session(**values: Any) -> list[Any]:
+        rows = lines[at]["rows"]
+        changed = {**lines[at], "rows": {**rows, "sessions": [{**rows["sessions"][0], **values}]}}
+        return [*lines[:at], changed, *lines[at + 1 :]]
+
     wrong: list[list[Any]] = [
+        with_session(rounds="many"),
+        with_session(rounds=2**63),
         [*lines[:at], {**lines[at], "rows": {}}],
-        [*lines[:at], {**lines[at], "rows": {**lines[at]["rows"], "sessions": [{**row, "is_admin": True}]}}],
         [*lines[:-1], {**lines[-1], "content": "§"}],
-        [*lines[:1], lines[at]],
     ]
-    for of_file in wrong:
+    for number, of_file in enumerate(wrong):
+        file = tmp_path / f"{number}.jsonl"
         file.write_text("".join(f"{json.dumps(line)}\n" for line in of_file))
-        done = await asyncio.to_thread(call, "sessions", "import", file, "--settings", there / "s.toml")
+        done = await asyncio.to_thread(call, "sessions", "import", file, "--replace", "--settings", here / "s.toml")
         assert done.returncode == 2, done.stderr
         assert "Traceback" not in done.stderr
-    with closing(sqlite3.connect(there / "server.db")) as db:
-        counts = [db.execute(f"SELECT count(*) FROM {name}").fetchone() for name in ("sessions", "messages", "runs")]
-    assert counts == [(0,)] * 3
-    await command(there, "import", tmp_path / "all.jsonl")
+    async with start_app(here, **options_of(here)) as server:
+        answered = await server.ask(agent, "", session_id=session, inputs={"size": {"value": "7"}})
+        assert "7" in answered["data"]["data"]["content"]
+
+
+async def test_an_import_without_replace_leaves_the_messages_of_a_server_alone(tmp_path: Path) -> None:
+    here, file = tmp_path / "here", tmp_path / "changed.jsonl"
+    options_of(here)
+    agent, session, _ = await play(here)
+    await command(here, "export", "-o", tmp_path / "all.jsonl")
+    lines: list[Any] = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
+    (at,) = [number for number, line in enumerate(lines) if line["line"] == "server"]
+    text = json.dumps(lines[at]["rows"])
+    tenant = lines[at]["rows"]["sessions"][0]["tenant"]
+    foreign = {**lines[at], "rows": json.loads(text.replace(f'"tenant": "{tenant}"', '"tenant": "another"'))}
+    changed = {**lines[at], "rows": json.loads(text.replace("my question", "other words"))}
+    cases: list[tuple[list[Any], str, tuple[str, ...]]] = [
+        ([*lines[:at], foreign], "names the tenant 'another', but they are for the tenant 'tenant'", ()),
+        ([*lines[:at], foreign], "belongs to another tenant", ("--tenant", "another")),
+        ([*lines[:at]], "belongs to another tenant", ("--tenant", "another", "--replace")),
+        ([*lines[:at], changed], "--replace", ()),
+        ([*lines[:at], *lines[at + 1 :]], "does not follow its session", ()),
+    ]
+    for wrong, words, options in cases:
+        for stored in here.glob("sessions.db*"):
+            stored.unlink()  # the steps have been deleted, but not the messages
+        file.write_text("".join(f"{json.dumps(line)}\n" for line in wrong))
+        done = await asyncio.to_thread(call, "sessions", "import", file, *options, "--settings", here / "s.toml")
+        assert done.returncode == 2
+        assert words in done.stderr
+    async with start_app(here, **options_of(here)) as server:
+        (shown,) = (await server.get(f"/agents/{agent}/sessions"))["data"]
+    assert shown["id"] == session
+    assert "my question" in str(shown)
+
+
+async def test_a_version_of_another_agent_is_not_used(tmp_path: Path) -> None:
+    options_of(tmp_path / "here")
+    _, session, _ = await play(tmp_path / "here")
+    async with open_database(f"sqlite:///{tmp_path}/here/server.db") as database:
+        rows = SessionRows(database, tmp_path / "here" / "files")
+        (line,) = [line async for line in rows.export(session, ())]
+    assert isinstance(line, ServerLine)
+    moved = {name: [dict(row) for row in of_table] for name, of_table in line.rows.items()}
+    other = {"tenant": "another", "agent_id": "b" * 32, "session_id": "c" * 32}
+    for of_table in moved.values():
+        for row in of_table:
+            row.update({name: value for name, value in other.items() if name in row})
+    moved["agents"][0]["id"], moved["sessions"][0]["id"] = "b" * 32, "c" * 32
+    async with open_database(f"sqlite:///{tmp_path}/here/server.db") as database:
+        rights = ImportRights("another", has_agents=True)
+        with pytest.raises(ConflictError, match="belongs to another agent"):
+            await SessionRows(database, tmp_path / "files", rights).put(ServerLine("c" * 32, moved))
+
+
+WEBHOOK = canvas(
+    ("begin", "Begin", {"mode": "Webhook", "security": {"auth_type": "none"}, "methods": ["POST"]}, ["ExeSQL:0"]),
+    ("ExeSQL:0", "ExeSQL", {"sql": "SELECT 1", "connection": "shop"}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["planted"]}, []),
+)
+PLANTED_SESSION, PLANTED_AGENT, PLANTED_VERSION = "d" * 32, "e" * 32, "f" * 32
+
+
+async def plant(folder: Path, agent_id: str = PLANTED_AGENT) -> str:
+    """Write an exported session as an attacker changes it: with another tenant and canvas. Return its real agent."""
+    async with start_app(folder, **options_of(folder)) as server:
+        agent = await server.agent(FORM)
+        session = (await server.ask(agent, "my question"))["data"]["session_id"]
+    text = (await command(folder, "export", session)).stdout.replace(session, PLANTED_SESSION)
+    text = text.replace(str(uuid.UUID(session)), str(uuid.UUID(PLANTED_SESSION)))
+    for run_id in {stored["run"]["run_id"] for stored in json.loads(text.splitlines()[1])["runs"]}:
+        text = text.replace(run_id, uuid.uuid4().hex)
+    lines: list[Any] = [json.loads(line) for line in text.splitlines()]
+    for line in lines:
+        if line["line"] != "server":
+            continue
+        tables = line["rows"]
+        for row in (row for rows in tables.values() for row in rows):
+            row["tenant"] = "aaa"
+            row |= {name: agent_id or agent for name in ("agent_id",) if name in row}
+            row |= {name: PLANTED_VERSION for name in ("version_id",) if name in row}
+        tables["agents"][0] |= {"id": agent_id or agent, "title": "planted", "title_key": "planted"}
+        tables["versions"][0] |= {"id": PLANTED_VERSION, "dsl": json.dumps(WEBHOOK), "is_released": True}
+        tables["versions"][0] |= {"create_ms": 2**42, "update_ms": 2**42}  # in the year 2109
+        tables["sessions"][0] |= {"visitor": "v" * 32, "stored_bytes": 2**40}
+    (folder / "planted.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return agent
+
+
+async def import_planted(folder: Path, *options: str) -> tuple[int, str]:
+    """Return the exit code of an import, and what it said."""
+    file = folder / "planted.jsonl"
+    done = await asyncio.to_thread(call, "sessions", "import", file, *options, "--settings", folder / "s.toml")
+    return done.returncode, done.stderr + done.stdout
+
+
+def select(folder: Path, statement: str) -> list[Any]:
+    with sqlite3.connect(folder / "server.db") as database:
+        return database.execute(statement).fetchall()
+
+
+async def test_a_file_plants_no_agent_and_chooses_no_tenant(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    options_of(here)
+    await plant(here)
+    with (here / "s.toml").open("a") as settings:
+        settings.write("[sql.connections.shop]\ndb_type = 'sqlite'\ndatabase = 'shop.db'\n")
+    refused = await import_planted(here)
+    assert "The file names the tenant 'aaa', but they are for the tenant 'tenant' here" in refused[1]
+    async with open_database(f"sqlite:///{here}/server.db") as database:
+        for tenant in ("aaa", "bbb"):
+            await KeyRepository(database).create(tenant, 1)
+    refused = await import_planted(here, "--with-agents")
+    assert "this server has several tenants. Say with --tenant which one" in refused[1]
+    for tenant in ("aaa", "bbb"):
+        status, said = await import_planted(here, "--tenant", tenant)
+        assert status == 2
+        assert f"The tenant '{tenant}' has no agent: {PLANTED_AGENT}" in said
+        assert "--with-agents" in said
+    assert select(here, "SELECT title FROM agents") == [("Helper",)]
+    assert select(here, f"SELECT id FROM sessions WHERE id = '{PLANTED_SESSION}'") == []
+    status, said = await import_planted(here, "--tenant", "bbb", "--with-agents")  # the file names another one
+    assert status == 0, said
+    assert "imported the agent 'planted'" in said
+    assert "of the tenant 'bbb': it opens a webhook that anybody may call, the database connection shop" in said
+    of_session = f"SELECT tenant, visitor, stored_bytes < 1000000 FROM sessions WHERE id = '{PLANTED_SESSION}'"
+    assert select(here, of_session) == [("bbb", "", 1)]
+    assert select(here, "SELECT id FROM agents WHERE tenant = 'aaa'") == []
+
+
+async def test_a_file_publishes_no_version_of_an_agent_that_exists(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    options_of(here)
+    agent = await plant(here, "")
+    status, said = await import_planted(here, "--tenant", "tenant")
+    assert (status, f"an agent without this version: {agent}, version {PLANTED_VERSION}" in said) == (2, True)
+    status, said = await import_planted(here, "--tenant", "tenant", "--with-agents")
+    assert status == 0, said
+    assert select(here, "SELECT title FROM agents") == [("Helper",)]
+    assert select(here, "SELECT id FROM versions WHERE is_released") == []
+    assert select(here, f"SELECT id FROM versions WHERE max(create_ms, update_ms) > {int(time.time() * 1000)}") == []
