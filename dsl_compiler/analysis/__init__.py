@@ -11,6 +11,7 @@ from typing import TypeAlias
 from ragflow_lg.dsl_compiler.analysis.canvas import AnalysedCanvas
 from ragflow_lg.dsl_compiler.analysis.check_assignment import check_assignment
 from ragflow_lg.dsl_compiler.analysis.check_concurrency import check_rounds, check_writes
+from ragflow_lg.dsl_compiler.analysis.check_costs import check_costs
 from ragflow_lg.dsl_compiler.analysis.check_repetition import check_effects, check_failures, check_loops
 from ragflow_lg.dsl_compiler.analysis.check_types import check_types
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
@@ -27,4 +28,5 @@ ANALYSES: tuple[Analysis, ...] = (
     check_loops,
     check_effects,
     check_failures,
+    check_costs,
 )

@@ -69,6 +69,7 @@ class SharedOptions(TypedDict, Generic[P], total=False):
     output_names: Callable[[P], Iterable[str] | None]
     output_schemas: Callable[[P], Mapping[str, Schema]]
     expects: Callable[[P], Iterable[ExpectedType]]
+    model_calls: Callable[[P], int]
     writes: Callable[[P], Iterable[Reference]]
     rewrite: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None
     streams: Callable[[P], bool]

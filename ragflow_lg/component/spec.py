@@ -371,6 +371,8 @@ class ComponentSpec(Generic[C, P], Struct, frozen=True, eq=False):
     """JSON schemas of outputs that depend on the params."""
     expects: Callable[[P], Iterable[ExpectedType]] = lambda _: ()
     """The types that referenced values need to have."""
+    model_calls: Callable[[P], int] = lambda _: 0
+    """The largest number of model calls each time it runs, without retries after errors."""
     writes: Callable[[P], Iterable[Reference]] = lambda _: ()
     """Globals and outputs of other nodes that the component assigns."""
     rewrite: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None

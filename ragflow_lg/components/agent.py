@@ -31,6 +31,7 @@ from ragflow_lg.models.chat_params import (
     GO_NAMES,
     PromptedParams,
     WholeNumber,
+    answer_calls,
     lint_schema,
     prompt_texts,
     rename_params,
@@ -335,6 +336,7 @@ async def _outputs(run: AgentLoop, params: Params, text: str) -> Outputs:
     timeout_s=_limit_s,
     streams=_streams,
     output_names=structured_output_names,
+    model_calls=lambda params: params.max_rounds + answer_calls(params) + 2,  # the question and the citations, too
     output_schemas=structured_output_schemas,
     lint=_lint,
     differences=schema_differences,

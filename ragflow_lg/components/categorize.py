@@ -132,6 +132,7 @@ def _describe(params: Params) -> dict[str, str]:
     params=Params,
     outputs=Outputs,
     routes=_routes,
+    model_calls=lambda params: 1,
     rewrite=_rewrite,
     unused=CHAT_UNUSED | {"cite", "items", "prompts", "sys_prompt", "visual_files_var"},
     lint=_lint,

@@ -146,6 +146,11 @@ def structured_output_names(params: PromptedParams) -> Iterable[str]:
     return () if params.json_schema is None else ("structured",)
 
 
+def answer_calls(params: PromptedParams) -> int:
+    """Return how many calls one answer takes at most: an answer without citations is requested once more."""
+    return 2 if params.requires_evidence else 1
+
+
 def prompt_texts(params: PromptedParams) -> Iterable[PromptText]:
     """Yield the system prompt, without the sections that replace other prompts, and the prompts after the history."""
     yield PromptText(extract_sections(params.sys_prompt.literal_text)[0], ("sys_prompt",))

@@ -54,6 +54,30 @@ def llm(downstream: Any = (), **more: Any) -> dict[str, Any]:
     return node("LLM", {"llm_id": "m@T", **more}, downstream)
 
 
+INNER = {"component_name": "Agent", "name": "Inner", "params": {"llm_id": "m@T", "max_rounds": 9}}
+BRANCHES = {"s": switch(["a"], ["b"]), "a": llm(max_retries=69), "b": llm(max_retries=79)}
+
+
+@each_row(
+    ("components", "calls"),
+    [
+        ({**loop({"m": llm(max_retries=3)}, count=50), **out("x")}, "200 times."),
+        ({**loop({"m": llm()}, count=50), **out("x")}, ""),
+        (
+            {**iteration({"m": llm(max_retries=99)}, {}, items="sys.files"), **out("x")},
+            "0 times, and 100 for each item of 'it'.",
+        ),
+        (BRANCHES, ""),
+        ({"m": llm(["s"], max_retries=24), **BRANCHES}, "105 times."),
+        ({"a": node("Agent", {"llm_id": "m@T", "max_rounds": 9, "tools": [INNER]})}, "156 times."),
+    ],
+)
+def test_many_calls_of_all_rounds_items_and_agents_are_counted(components: dict[str, Any], calls: str) -> None:
+    """Of several branches only the most expensive one counts."""
+    messages = [d.message for d in diagnostics_of(canvas(components), "many-calls")]
+    assert messages == ([f"A turn may call models about {calls}"] if calls else [])
+
+
 EMAIL = {"smtp_server": "h", "email": "a@x", "smtp_password": "p", "to_email": "b@x"}
 
 
