@@ -42,7 +42,7 @@ def build(kind: str, source: Path, folder: Path) -> Path:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=280,
     )
     assert done.returncode == 0, done.stderr
     return folder / done.stdout.split()[-1]
@@ -104,7 +104,7 @@ def test_a_program_keeps_its_own_modules_beside_it(wheel: Path, tmp_path: Path) 
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=280,
     )
     assert done.returncode == 0, done.stderr
     assert str(site) in done.stdout
