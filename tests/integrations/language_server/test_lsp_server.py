@@ -63,7 +63,7 @@ def changes(edit: types.WorkspaceEdit | None) -> Sequence[types.TextEdit]:
 async def test_mistakes_are_shown_while_typing_and_go_when_they_are_corrected(editor: Editor) -> None:
     (found,) = await opened(editor)
     assert (found.code, found.source) == ("params-unknown", "ragflow-lg")
-    assert found.severity == types.DiagnosticSeverity.Information
+    assert found.severity == types.DiagnosticSeverity.Warning
     assert marked(found.range) == "prolgue"
     assert list(found.tags or ()) == [types.DiagnosticTag.Unnecessary]
     wrong = TEXT.replace("🎉 and {{sys.query}}", "🎉 and {{sys.query2}}")
