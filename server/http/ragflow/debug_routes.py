@@ -14,6 +14,7 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import await_while_connected
+from ragflow_lg.server.http.shared.ragflow_1 import speaks_1
 from ragflow_lg.server.http.shared.ragflow_routes import Fields, Text, make_router, with_examples
 from ragflow_lg.server.http.shared.request_bodies import to_text
 from ragflow_lg.server.http.shared.responses import encode_json
@@ -120,7 +121,9 @@ async def find_trace(request: Request, caller: ApiCaller, agent_id: str, message
 
 
 @editor_router.post("/agents/test_db_connection")
-async def test_database(body: DatabaseBody, request: Request, caller: Authenticated) -> str:
+async def test_database(
+    body: DatabaseBody, request: Request, caller: Authenticated
+) -> Literal["Database Connection Successful!", True]:
     """Test the connection to a database."""
     account = DatabaseAccount(
         body.db_type, body.host.strip(), _read_port(body.port), body.database, body.username, body.password
@@ -130,7 +133,7 @@ async def test_database(body: DatabaseBody, request: Request, caller: Authentica
         await services.of(Databases).check(account, timeout_s=_ANSWER_S)
     except (ServiceError, SettingsError) as error:
         raise RequestError(str(error), _FAILED, status=200) from error
-    return "Database Connection Successful!"
+    return True if speaks_1() else "Database Connection Successful!"
 
 
 @editor_router.post("/agents/rerun")

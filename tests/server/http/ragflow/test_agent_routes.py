@@ -263,6 +263,7 @@ async def test_a_real_database_is_reached(tmp_path: Path, kind: str, db_type: st
     async with start_app(tmp_path, http=HttpSection(allow=("127.0.0.1",))) as server:
         answer = await server.post(PATH, fields)
         assert answer == {"code": 0, "message": "success", "data": "Database Connection Successful!"}
+        assert (await server.post(PATH, fields, headers={"X-RAGFlow-Compat": "1.0"}))["data"] is True
         wrong = await server.post(PATH, fields | {"database": "no_such_database"})
         assert wrong["code"] == 100
         assert "no_such_database" in wrong["message"]
