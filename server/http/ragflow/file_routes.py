@@ -16,7 +16,7 @@ from ragflow_lg.server.agents.file_store import file_store, normalize_mime_type,
 from ragflow_lg.server.database.file_repository import FileQuery
 from ragflow_lg.server.database.tables import FileRow
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, WithAnyKey, get_app_state
-from ragflow_lg.server.http.shared.ragflow_routes import Fields, Pages, make_router, with_examples
+from ragflow_lg.server.http.shared.ragflow_routes import Fields, Pages, Text, make_router, with_examples
 from ragflow_lg.server.http.shared.request_bodies import MAX_IDS, Upload, is_multipart, read_parts, to_text
 from ragflow_lg.server.http.shared.responses import format_times, respond_plain
 from ragflow_lg.server.http.shared.turn_sessions import load_agent
@@ -117,7 +117,7 @@ class FileFilters(Pages):
     """Which files to list."""
 
     parent_id: Annotated[str, Field(description=f"Only `{ROOT}`: there are no other folders.")] = ""
-    keywords: Annotated[str, Field(description="Only files whose name contains this text.")] = ""
+    keywords: Annotated[Text, Field(description="Only files whose name contains this text.")] = ""
 
 
 class FileIds(Fields):

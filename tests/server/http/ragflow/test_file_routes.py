@@ -203,6 +203,7 @@ async def test_the_tenants_files_are_listed_and_deleted_as_in_the_file_manager(s
     assert {file["parent_id"] for file in listed["files"]} == {listed["parent_folder"]["id"]}
     found = (await server.get("/files?parent_id=root&keywords=0%25.PNG&page_size=1"))["data"]
     assert [file["name"] for file in found["files"]] == ["a 100%.png"]
+    assert (await server.get("/files?keywords=%00b.txt"))["data"]["total"] == 1  # PostgreSQL refuses NUL
     assert (await server.client.get(f"/files/{made[0]['id']}")).content == b"B"
     body = {"ids": [made[0]["id"], MISSING, made[0]["id"]]}
     partly = (await server.client.request("DELETE", "/files", json=body)).json()
