@@ -17,6 +17,7 @@ from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.memory_user import memory_user
 from ragflow_lg.component.spec import ComponentParams, OneOrMany, Requirement, TemplateOrValue, ToolResult
 from ragflow_lg.component.tool import RunContext, tool
+from ragflow_lg.dsl.old_values import strip_user_label
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
 from ragflow_lg.models.metadata_filter import FILTER_OPERATORS, FilterCondition, filter_documents, metadata_operator
 from ragflow_lg.models.search_prompts import choose_conditions, translate_question
@@ -263,7 +264,7 @@ async def retrieval(ctx: RunContext, params: Params, arguments: Arguments) -> To
         question = await translate_question(ctx, question, languages)
     results = await knowledge.search(
         DatasetSearch(
-            question=_USER_LABEL.sub("", question),
+            question=strip_user_label(question) if ctx.compatibility.old_values else _USER_LABEL.sub("", question),
             datasets=datasets,
             document_ids=document_ids,
             top_n=params.top_n,

@@ -279,6 +279,15 @@ def match_category(answer: str, names: Sequence[str]) -> str | None:
     return best if best.lower() in answer.lower() else None
 
 
+def strip_user_label(question: str) -> str:
+    """Return a question without ``user`` and the signs after it.
+
+    >>> strip_user_label("User: rice"), strip_user_label("users of rice")
+    ('rice', 's of rice')
+    """
+    return re.sub(r"^user[:：\s]*", "", question, flags=re.IGNORECASE)
+
+
 class PieceReader:
     """Reads the pieces of a streamed answer: a piece that begins with the text so far counts as the whole text."""
 

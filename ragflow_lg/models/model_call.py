@@ -231,7 +231,7 @@ def has_citations(ctx: RunContext, params: PromptedParams) -> bool:
 
 def keep_known_citations(ctx: RunContext, params: PromptedParams, answer: str) -> str:
     """Return an answer without unknown citations."""
-    if not has_citations(ctx, params):
+    if ctx.compatibility.old_values or not has_citations(ctx, params):
         return answer
     known = ctx.references["chunks"]
     return strip_unknown_citations(answer, lambda number: number in known)
@@ -285,7 +285,8 @@ class AnswerStream:
 
     def __init__(self, ctx: RunContext, *, cites: bool = False) -> None:
         self._ctx = ctx
-        self._citations = CitationFilter(lambda number: number in ctx.references["chunks"]) if cites else None
+        is_filtered = cites and not ctx.compatibility.old_values
+        self._citations = CitationFilter(lambda number: number in ctx.references["chunks"]) if is_filtered else None
         shown = ctx.shown
         self._is_continued = bool(shown)
         self._parts = split_answer(shown)

@@ -122,7 +122,8 @@ async def play():
         for components, first in CANVASES.values():
             load_canvas(canvas(components, first, variables=VARIABLES), Settings())
         make_chat("m", open_connections(1.0), base_url="http://x", api_key="", timeout_s=1.0, counts_streams=True)
-        run = Runner(load_canvas(MODEL), app_state.services, store=app_state.store).start("s", {"query": "q"})
+        model = load_canvas(MODEL, Settings())
+        run = Runner(model, app_state.services, store=app_state.store).start("s", {"query": "q"})
         assert [event.event async for event in run][-1] == "workflow_finished"
         print(*sorted(name for name in set(sys.modules) - before if not name.startswith("encodings.")))
 
