@@ -89,8 +89,11 @@ def test_missing_keys_have_defaults_and_flat_components_are_read() -> None:
 
 def test_what_is_wrong_in_a_flat_component_is_reported_at_its_place() -> None:
     tool = {"component_name": "Canvas", "name": "c", "params": {"canvas": "gone"}}
-    params = {"llm_id": "m@T", "mcp": [{"mcp_id": "far", "tools": {"find": {}}}], "tools": [tool]}
-    components = {"a": {"name": "Agent", "params": params}, "c": {"name": "Canvas", "params": {"canvas": "gone"}}}
+    params: dict[str, Any] = {"llm_id": "m@T", "mcp": [{"mcp_id": "far", "tools": {"find": {}}}], "tools": [tool]}
+    components: dict[str, Any] = {
+        "a": {"name": "Agent", "params": params},
+        "c": {"name": "Canvas", "params": {"canvas": "gone"}},
+    }
     _, diagnostics = check_canvas(canvas(components, ["a", "c"]), CATALOG, Canvases(servers={}))
     assert {d.code: d.pointer for d in diagnostics if d.severity == "error"} == {
         "mcp-server-unknown": "/components/a/params/mcp/0/mcp_id",
