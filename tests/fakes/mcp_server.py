@@ -7,13 +7,23 @@ import asyncio
 import os
 import signal
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mcp.server.fastmcp import Context, FastMCP, Image
+import mcp
 from mcp.types import TextContent
 
-PORT = int(sys.argv[1]) if __name__ == "__main__" and len(sys.argv) > 1 else 0
-server = FastMCP("fake", log_level="ERROR", port=PORT)
+if TYPE_CHECKING or hasattr(mcp, "McpError"):
+    from mcp.server.fastmcp import Context, FastMCP, Image
+    from mcp.server.fastmcp.exceptions import ToolError
+
+    AnyContext: TypeAlias = Context[Any, Any, Any]
+else:  # version 2
+    from mcp.server.mcpserver import Context as AnyContext
+    from mcp.server.mcpserver import Image
+    from mcp.server.mcpserver import MCPServer as FastMCP
+    from mcp.server.mcpserver.exceptions import ToolError
+
+server = FastMCP("fake", log_level="ERROR")
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6360000000020001"
     "e221bc330000000049454e44ae426082"
@@ -34,7 +44,7 @@ def texts(count: int) -> Any:
 
 @server.tool()
 def fail(why: str) -> str:
-    raise ValueError(why)
+    raise ToolError(why)
 
 
 @server.tool(structured_output=False)
@@ -96,7 +106,7 @@ def environment() -> str:
 
 
 @server.tool()
-def headers(ctx: Context[Any, Any, Any]) -> str:
+def headers(ctx: AnyContext) -> str:
     """Return the headers of the request."""
     request = ctx.request_context.request
     assert request is not None
@@ -123,7 +133,7 @@ def serve() -> None:
     app = Starlette(
         routes=[*own, *streamable.routes, *server.sse_app().routes], lifespan=streamable.router.lifespan_context
     )
-    uvicorn.run(app, host="127.0.0.1", port=server.settings.port, log_level="error", timeout_graceful_shutdown=1)
+    uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="error", timeout_graceful_shutdown=1)
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ def loaded_python(prepared_by: str = "") -> Generator[None]:
     with tempfile.TemporaryDirectory(prefix="ragflow-lg-python-") as folder:
         path = f"{folder}/socket"
         command = [sys.executable, "-m", "tests.harness.loaded_python", path, prepared_by]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
         with subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as run:
             assert run.stdout is not None
             run.stdout.readline()

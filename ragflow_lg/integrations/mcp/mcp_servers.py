@@ -132,11 +132,8 @@ class McpServer:
         """Return the tools that canvases may call. Raises the same errors as `tools`."""
         require("mcp", "An MCP server")
         allowed = self._settings.allow
-        return [
-            ServerTool(tool.name, tool.description or "", tool.inputSchema)
-            for tool in await (await self._session({})).tools()
-            if allowed is None or tool.name in allowed
-        ]
+        tools = await (await self._session({})).tools()
+        return [tool for tool in tools if allowed is None or tool.name in allowed]
 
     async def probe(self) -> CheckResult:
         """List the tools of the server."""

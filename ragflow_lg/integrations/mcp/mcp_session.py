@@ -1,5 +1,7 @@
-"""One session with an MCP server, opened by ``langchain-mcp-adapters`` or, for a program, by the SDK.
+"""One session with an MCP server, opened by the MCP SDK, version 1 or 2.
 
+The versions differ in their HTTP library (httpx or httpx2) and in the names of attributes; values are therefore read
+with the protocol's names, which both write.
 A task of its own opens and closes the session, because the SDK requires both in the same task. Calls can be made from
 any task. When the session ends, all pending calls fail.
 """
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import importlib
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -16,23 +19,20 @@ from typing import Any, cast
 import anyio
 import httpcore
 import httpx
-from langchain_mcp_adapters.sessions import create_session
-from mcp import ClientSession, McpError, StdioServerParameters, stdio_client
+import mcp
+from mcp import ClientSession, StdioServerParameters, stdio_client
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
 from mcp.types import (
     CONNECTION_CLOSED,
+    PARSE_ERROR,
     CallToolRequest,
     CallToolRequestParams,
     CallToolResult,
     CancelledNotification,
     CancelledNotificationParams,
-    ClientNotification,
-    ClientRequest,
-    EmbeddedResource,
     Implementation,
     PaginatedRequestParams,
-    TextContent,
-    TextResourceContents,
-    Tool,
 )
 from pydantic import ValidationError
 
@@ -40,7 +40,7 @@ from ragflow_lg.adapters.http.answer_limits import AnswerTooLargeError, limit_ho
 from ragflow_lg.adapters.http.http_client import USER_AGENT, GuardedHttpClient, parse_url
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.integrations.mcp.mcp_settings import McpServerSettings
-from ragflow_lg.services.tool_policies import ServerAnswer
+from ragflow_lg.services.tool_policies import ServerAnswer, ServerTool
 
 CLOSE_S = 5.0
 """Time limit for closing a session. The SDK kills a process that does not end."""
@@ -50,8 +50,16 @@ MAX_CONNECTIONS = 128
 """Maximum number of concurrent requests of one session."""
 _DAY_S = 86_400.0
 _ENDED = "The server has ended, or closed the connection."
+_UNREADABLE = "The server's response does not conform to the protocol."
 
-_REQUEST_ERRORS = (McpError, anyio.ClosedResourceError, anyio.BrokenResourceError, ValidationError)
+_IS_FIRST = hasattr(mcp, "McpError")
+"""Whether this is version 1 of the SDK."""
+_McpError: Any = mcp.McpError if _IS_FIRST else getattr(mcp, "MCPError")  # noqa: B009 (of version 2)
+_web: Any = importlib.import_module("httpx" if _IS_FIRST else "httpx2")
+_ByteStream: type[httpx.AsyncByteStream] = _web.AsyncByteStream
+_Transport: type[httpx.AsyncBaseTransport] = _web.AsyncBaseTransport
+
+_REQUEST_ERRORS = (_McpError, anyio.ClosedResourceError, anyio.BrokenResourceError, ValidationError)
 """Errors that the SDK raises for a failed request."""
 
 
@@ -102,8 +110,8 @@ class McpSession:
         numbers: list[int] = []
 
         async def send(session: ClientSession) -> CallToolResult:
-            numbers.append(session._request_id)  # pyright: ignore[reportPrivateUsage] - for its cancellation
-            return await session.send_request(ClientRequest(request), CallToolResult)
+            numbers.append(_next_number(session))
+            return await session.send_request(cast("Any", request), CallToolResult)
 
         self._pending_calls += 1
         try:
@@ -128,14 +136,14 @@ class McpSession:
         finally:
             self._pending_calls -= 1
 
-    async def tools(self) -> list[Tool]:
+    async def tools(self) -> list[ServerTool]:
         """Return the tools that the server offers.
 
         Raises:
             ServiceError: if the session fails.
             TimeoutError: with the limit in seconds, if the server does not respond in time.
         """
-        tools: list[Tool] = []
+        tools: list[ServerTool] = []
         cursor: str | None = None
         session = await self._wait_until_ready()
         for _ in range(MAX_PAGES):
@@ -144,8 +152,11 @@ class McpSession:
                     page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
                 except _REQUEST_ERRORS as error:
                     raise await self._failure(error) from None
-            tools += page.tools
-            cursor = page.nextCursor
+            listed = page.model_dump(by_alias=True)
+            tools += (
+                ServerTool(tool["name"], tool["description"] or "", tool["inputSchema"]) for tool in listed["tools"]
+            )
+            cursor = listed["nextCursor"]
             if not cursor:
                 break
         return tools
@@ -171,56 +182,55 @@ class McpSession:
             await asyncio.wait({self._end_reason})
 
     async def _open(self, stack: AsyncExitStack) -> ClientSession:
-        settings = self._settings
         options: dict[str, Any] = {
             "client_info": Implementation(name="ragflow-lg", version="1"),
             "message_handler": self._on_message,
         }
-        if settings.kind != "stdio":
-            return await stack.enter_async_context(create_session(self._connection(options)))
-        program = StdioServerParameters(  # langchain-mcp-adapters would fill ${NAME} in from our environment
-            command=settings.command, args=list(settings.args), env=dict(settings.env), encoding_error_handler="replace"
-        )
-        received, sent = await stack.enter_async_context(stdio_client(program))
-        return await stack.enter_async_context(ClientSession(received, sent, **options))
+        transport = await stack.enter_async_context(await self._transport(stack))
+        return await stack.enter_async_context(ClientSession(*transport[:2], **options))
 
-    def _connection(self, options: dict[str, Any]) -> Any:
-        """Return the connection as `langchain_mcp_adapters.sessions.create_session` takes it."""
+    async def _transport(self, stack: AsyncExitStack) -> Any:
+        """Return the connection, unopened."""
         settings = self._settings
-        return {
-            "transport": settings.kind,
-            "url": str(_public_url(settings.url)),
-            "headers": {"User-Agent": USER_AGENT, **self._headers},
-            "timeout": settings.initialize_timeout_s,
-            "sse_read_timeout": _DAY_S,  # a call has a limit of its own
-            "httpx_client_factory": self._make_client,
-            "session_kwargs": options,
-        }
+        if settings.kind == "stdio":
+            program: dict[str, Any] = {
+                "command": settings.command,
+                "args": list(settings.args),
+                "env": dict(settings.env),
+            }
+            return stdio_client(StdioServerParameters(**program, encoding_error_handler="replace"))
+        url, headers = str(_public_url(settings.url)), {"User-Agent": USER_AGENT, **self._headers}
+        connect_s, read_s = settings.initialize_timeout_s, _DAY_S  # a call has a limit of its own
+        if settings.kind == "sse":
+            return sse_client(url, headers, connect_s, read_s, httpx_client_factory=self._make_client)
+        client = await stack.enter_async_context(self._make_client(headers, _web.Timeout(connect_s, read=read_s)))
+        no_limit: Any = {} if _IS_FIRST else {"max_sse_event_size": None}  # the client has one
+        return streamable_http_client(url, http_client=client, **no_limit)
 
-    def _make_client(self, headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx.AsyncClient:
+    def _make_client(self, headers: Any = None, timeout: Any = None, auth: Any = None) -> Any:
         """Return a client that connects only to checked addresses."""
         url = parse_url(self._settings.url, "URL")
         has_header = any(name.lower() == "authorization" for name in self._headers)
         hooks = limit_hooks(self._settings.max_result_bytes)
         hooks["response"].append(self._watch_body)
-        return httpx.AsyncClient(
+        return _web.AsyncClient(
             transport=_GuardedTransport(self._http, url, self._on_lost),
             headers=headers,
             timeout=timeout,
-            auth=httpx.BasicAuth(url.username, url.password) if url.userinfo and not has_header else None,
+            auth=_web.BasicAuth(url.username, url.password) if url.userinfo and not has_header else None,
             event_hooks=hooks,
             trust_env=False,
         )
 
-    async def _watch_body(self, response: httpx.Response) -> None:
+    async def _watch_body(self, response: Any) -> None:
         """End the session if a body breaks off: the SDK would leave the caller waiting."""
         if response.request.method == "POST" or self._settings.kind == "sse":
-            response.stream = _WatchedBody(cast("httpx.AsyncByteStream", response.stream), self._on_failure)
+            response.stream = _WatchedBody(response.stream, self._on_failure)
 
     def _on_lost(self, message: bytes, error: Exception) -> None:
         """End the session after a message that the server did not accept."""
-        is_unknown = isinstance(error, httpx.HTTPStatusError) and error.response.status_code == 404
-        if is_unknown or isinstance(error, ServiceError | httpx.ConnectError | httpx.ConnectTimeout):
+        is_unknown = isinstance(error, _web.HTTPStatusError) and cast("Any", error).response.status_code == 404
+        if is_unknown or isinstance(error, ServiceError | httpcore.ConnectError | httpcore.ConnectTimeout):
             self._refused = json.loads(message).get("id")
         self._on_failure(error)
 
@@ -250,7 +260,7 @@ class McpSession:
     async def _failure(self, error: Exception, numbers: Sequence[int] = ()) -> ServiceError:
         """Return the error for a failed request. If the connection is gone, the session ends."""
         is_unsent = isinstance(error, anyio.ClosedResourceError | anyio.BrokenResourceError)
-        if is_unsent or (isinstance(error, McpError) and error.error.code == CONNECTION_CLOSED):
+        if is_unsent or (isinstance(error, _McpError) and cast("Any", error).error.code == CONNECTION_CLOSED):
             await asyncio.wait({self._end_reason}, timeout=0.1)  # which knows why
             self._end(_ENDED)
             return ServiceError(self._end_reason.result(), is_retryable=is_unsent or self._refused in numbers)
@@ -266,20 +276,21 @@ class McpSession:
                 return f"The server did not complete the handshake within {self._settings.initialize_timeout_s:g} s."
             case ServiceError():
                 return str(error)
-            case McpError():
-                return _ENDED if error.error.code == CONNECTION_CLOSED else error.error.message
+            case _McpError():
+                code, message = error.error.code, error.error.message
+                return _ENDED if code == CONNECTION_CLOSED else _UNREADABLE if code == PARSE_ERROR else message
             case anyio.ClosedResourceError() | anyio.BrokenResourceError() | BrokenPipeError() | ConnectionResetError():
                 return _ENDED  # a process that ends at once may close its input before the first message is written
             case ValidationError():
-                return "The server's response does not conform to the protocol."
-            case httpx.HTTPStatusError():
+                return _UNREADABLE
+            case _web.HTTPStatusError():
                 status = error.response.status_code
                 return f"{host} answered {status}. Check the server's url, headers and variables in the settings."
             case AnswerTooLargeError():
                 return f"{host} {error}."
-            case httpx.ConnectError() | httpx.ConnectTimeout():
+            case httpcore.ConnectError() | httpcore.ConnectTimeout():
                 return f"Cannot connect to {host}: {error or 'no answer'}."
-            case httpx.HTTPError():
+            case httpcore.NetworkError() | httpcore.TimeoutException() | httpcore.ProtocolError():
                 return f"{host} did not answer in time, or closed the connection early."
             case OSError() if self._settings.command:
                 return f"{self._settings.command!r} cannot be started: {error.strerror or error}."
@@ -291,10 +302,12 @@ class McpSession:
 
         async def notify() -> None:
             params = CancelledNotificationParams(requestId=numbers[0], reason="cancelled by the client")
+            cancelled = CancelledNotification(method="notifications/cancelled", params=params)
             with suppress(*_REQUEST_ERRORS):
                 try:
                     async with asyncio.timeout(self._settings.initialize_timeout_s):
-                        await session.send_notification(ClientNotification(CancelledNotification(params=params)))
+                        if _IS_FIRST:  # version 2 does it itself
+                            await session.send_notification(cast("Any", cancelled))
                         if is_late:
                             await session.send_ping()
                 except TimeoutError:
@@ -308,16 +321,21 @@ class McpSession:
     def _answer(self, result: CallToolResult) -> ServerAnswer:
         texts: list[str] = []
         others: list[str] = []
-        for content in result.content:
-            if isinstance(content, TextContent):
-                texts.append(content.text)
-            elif isinstance(content, EmbeddedResource) and isinstance(content.resource, TextResourceContents):
-                texts.append(content.resource.text)
-            else:
-                others.append(content.type)
+        answer = result.model_dump(by_alias=True)
+        for content in answer["content"]:
+            match content:
+                case {"type": "text", "text": text} | {"type": "resource", "resource": {"text": text}}:
+                    texts.append(text)
+                case _:
+                    others.append(content["type"])
         if len(result.model_dump_json()) > (limit := self._settings.max_result_bytes):
             raise ServiceError(f"The result is larger than the limit of {limit:,} bytes.")
-        return ServerAnswer(tuple(texts), tuple(others), result.structuredContent, bool(result.isError))
+        return ServerAnswer(tuple(texts), tuple(others), answer["structuredContent"], bool(answer["isError"]))
+
+
+def _next_number(session: Any) -> int:
+    """Return the id of the session's next request, which the SDK keeps to itself."""
+    return session._request_id if _IS_FIRST else session._dispatcher._next_id + 1
 
 
 def _public_url(url: str) -> httpx.URL:
@@ -325,39 +343,41 @@ def _public_url(url: str) -> httpx.URL:
     return parse_url(url, "URL").copy_with(userinfo=b"", query=None, fragment=None)
 
 
-class _GuardedTransport(httpx.AsyncHTTPTransport):
-    """httpx's transport over the guarded client's connections. It sends to the whole URL instead of the public one."""
+class _GuardedTransport(_Transport):
+    """A transport over the guarded client's connections. It sends to the whole URL instead of the public one."""
 
     def __init__(self, http: GuardedHttpClient, url: httpx.URL, on_lost: Callable[[bytes, Exception], None]) -> None:
         self._pool: httpcore.AsyncConnectionPool = http.open_pool(MAX_CONNECTIONS)
         self._url = url
-        self._public_url = _public_url(str(url))
+        self._public_url = str(_public_url(str(url)))
         self._on_lost = on_lost
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def handle_async_request(self, request: Any) -> Any:
         """Send a request. ``on_lost`` gets each message that the server did not accept."""
-        whole = httpx.Request(
-            request.method,
-            self._url if request.url == self._public_url else request.url,
-            headers=request.headers,
-            stream=request.stream,
-            extensions=request.extensions,
-        )
+        url = self._url if str(request.url) == self._public_url else request.url
+        target = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
+        headers, content, extensions = request.headers.raw, request.stream, request.extensions
+        message = httpcore.Request(request.method, target, headers=headers, content=content, extensions=extensions)
         try:
-            response = await super().handle_async_request(whole)
-            if request.method == "POST" and response.status_code >= 400:
-                raise httpx.HTTPStatusError("refused", request=request, response=response)
+            answer: Any = await self._pool.handle_async_request(message)
+            body = _WatchedBody(answer.stream)
+            response = _web.Response(answer.status, headers=answer.headers, stream=body, extensions=answer.extensions)
+            if request.method == "POST" and answer.status >= 300:
+                raise _web.HTTPStatusError("refused", request=request, response=response)
         except Exception as error:  # it is only noted: who waits for the answer learns the reason
             if request.method == "POST":
                 self._on_lost(request.content, error)
             raise
         return response
 
+    async def aclose(self) -> None:
+        await self._pool.aclose()
 
-class _WatchedBody(httpx.AsyncByteStream):
+
+class _WatchedBody(_ByteStream):
     """A body that reports why it breaks off."""
 
-    def __init__(self, body: httpx.AsyncByteStream, on_failure: Callable[[BaseException], None]) -> None:
+    def __init__(self, body: Any, on_failure: Callable[[BaseException], None] | None = None) -> None:
         self._body = body
         self._on_failure = on_failure
 
@@ -366,7 +386,8 @@ class _WatchedBody(httpx.AsyncByteStream):
             async for chunk in self._body:
                 yield chunk
         except Exception as error:  # it is only noted
-            self._on_failure(error)
+            if self._on_failure is not None:
+                self._on_failure(error)
             raise
 
     async def aclose(self) -> None:

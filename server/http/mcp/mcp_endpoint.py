@@ -1,4 +1,7 @@
-"""The endpoint ``/mcp``: the agents of a tenant as tools, in sessions bound to the API key that opened them."""
+"""The endpoint ``/mcp``: the agents of a tenant as tools, in sessions bound to the API key that opened them.
+
+It is served by version 1 or 2 of the MCP SDK.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,21 @@ from contextlib import aclosing, asynccontextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, cast
 
+import mcp
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.shared.exceptions import McpError
 from mcp.types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     CallToolRequest,
+    CallToolRequestParams,
     CallToolResult,
     ErrorData,
     ListToolsRequest,
     ListToolsResult,
+    PaginatedRequestParams,
     ServerResult,
     TextContent,
     Tool,
@@ -164,11 +169,7 @@ class McpEndpoint:
     """An ASGI application. It answers requests while it is `running`."""
 
     def __init__(self) -> None:
-        server: Server[Any, Any] = Server("ragflow-lg", version("ragflow-lg"), instructions=INSTRUCTIONS)
-        self._server = server
-        # Registered directly: the decorators keep one list of tools for all callers.
-        server.request_handlers[ListToolsRequest] = self._list
-        server.request_handlers[CallToolRequest] = self._call
+        server = _make_server(self._list, self._call)
         self._sessions = StreamableHTTPSessionManager(server, session_idle_timeout=IDLE_S, max_sessions=MAX_SESSIONS)
 
     @asynccontextmanager
@@ -187,13 +188,11 @@ class McpEndpoint:
         token = AccessToken(token="", client_id=f"{caller.tenant}/{caller.owner.id}", scopes=[])
         await self._sessions.handle_request({**scope, "user": AuthenticatedUser(token)}, receive, send)
 
-    async def _list(self, request: ListToolsRequest) -> ServerResult:
-        tools = await self._tools()
-        return ServerResult(await tools.page(request.params.cursor if request.params else None))
+    async def _list(self, context: Any, params: PaginatedRequestParams | None) -> ListToolsResult:
+        return await (await _tools_for(context.request)).page(params.cursor if params else None)
 
-    async def _call(self, request: CallToolRequest) -> ServerResult:
-        context = self._server.request_context
-        token = context.meta.progressToken if context.meta is not None else None
+    async def _call(self, context: Any, params: CallToolRequestParams) -> CallToolResult:
+        token = context.meta and (context.meta.progressToken if _IS_FIRST else context.meta.get("progress_token"))
 
         async def report(progress: float, name: str) -> None:
             if token is not None:
@@ -201,20 +200,46 @@ class McpEndpoint:
                     token, progress, message=name, related_request_id=str(context.request_id)
                 )
 
-        tools = await self._tools()
+        tools = await _tools_for(context.request)
         try:
-            arguments = parse_json(encode_json(request.params.arguments or {}))
-            return ServerResult(await tools.call(request.params.name, arguments, report))
+            arguments = parse_json(encode_json(params.arguments or {}))
+            return await tools.call(params.name, arguments, report)
         except json.JSONDecodeError as error:
-            raise McpError(
-                ErrorData(code=INVALID_PARAMS, message=f"The arguments cannot be read: {error.msg}.")
-            ) from None
+            raise _error(INVALID_PARAMS, f"The arguments cannot be read: {error.msg}.") from None
         except Exception as error:
             # The error text may contain secrets, so it is only logged.
             logger.exception("a call of an MCP tool failed")
             text = "Internal server error; see the server log."
-            raise McpError(ErrorData(code=INTERNAL_ERROR, message=text)) from error
+            raise _error(INTERNAL_ERROR, text) from error
 
-    async def _tools(self) -> ToolsOfAgents:
-        request = cast("Request", self._server.request_context.request)
-        return ToolsOfAgents(get_app_state(request), get_turns(request), await authenticate(request))
+
+async def _tools_for(request: Request) -> ToolsOfAgents:
+    return ToolsOfAgents(get_app_state(request), get_turns(request), await authenticate(request))
+
+
+_IS_FIRST = hasattr(mcp, "McpError")
+"""Whether this is version 1 of the SDK."""
+
+
+def _error(code: int, message: str) -> Exception:
+    """Return an error that the SDK hands to the client."""
+    if _IS_FIRST:
+        return mcp.McpError(ErrorData(code=code, message=message))
+    return cast("Any", mcp).MCPError(code, message)
+
+
+def _make_server(list_tools: Callable[..., Awaitable[Any]], call_tool: Callable[..., Awaitable[Any]]) -> Any:
+    """Return a server with both handlers, which get the context and the params of a request."""
+    names: Any = {"name": "ragflow-lg", "version": version("ragflow-lg"), "instructions": INSTRUCTIONS}
+    handlers: Any = {} if _IS_FIRST else {"on_list_tools": list_tools, "on_call_tool": call_tool}
+    server: Server[Any, Any] = Server(**names, **handlers)
+
+    def handle(handler: Callable[..., Awaitable[Any]]) -> Callable[[Any], Awaitable[ServerResult]]:
+        async def answer(request: Any) -> ServerResult:
+            return ServerResult(await handler(server.request_context, request.params))
+
+        return answer
+
+    if _IS_FIRST:  # its decorators keep one list of tools for all callers
+        server.request_handlers.update({ListToolsRequest: handle(list_tools), CallToolRequest: handle(call_tool)})
+    return server
