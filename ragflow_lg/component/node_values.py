@@ -23,6 +23,7 @@ from ragflow_lg.base.values import (
 )
 from ragflow_lg.component.state import look_up, merge_outputs, output_patch
 from ragflow_lg.component.turn_context import BegunCall, BegunCalls, TurnContext, step_key
+from ragflow_lg.dsl.old_values import python_text
 from ragflow_lg.dsl.variable_references import Reference, Template
 
 if TYPE_CHECKING:
@@ -72,9 +73,9 @@ class NodeValues:
         """Set ``node_finished.inputs`` to what RAGFlow's component reports; what is read later is not recorded."""
         self.inputs, self._has_reported = dict(inputs), True
 
-    def text_of(self, reference: Reference) -> str:
+    def text_of(self, reference: Reference, as_text: Callable[[JsonValue], str] = to_text) -> str:
         """Return the value of a reference as text. The text is also what is recorded."""
-        text = to_text(self.peek(reference))
+        text = as_text(self.peek(reference))
         self.record(reference, text)
         return text
 
@@ -85,9 +86,10 @@ class NodeValues:
         shown: str | None = self._state.get("turn", {}).get("shown", {}).get(reference.node) if has_run else None
         return answer if shown is None else shown
 
-    def text(self, template: Template) -> str:
+    def text(self, template: Template, as_text: Callable[[JsonValue], str] = to_text) -> str:
         """Render a template in one pass, converting each reference with `ragflow_lg.base.values.to_text`."""
-        return self.charge(join_texts(s if isinstance(s, str) else self.text_of(s) for s in template.segments))
+        pieces = (s if isinstance(s, str) else self.text_of(s, as_text) for s in template.segments)
+        return self.charge(join_texts(pieces))
 
     def charge(self, text: str) -> str:
         """Return a text that was built from values, counted towards the limit on all such texts of one node.
@@ -112,8 +114,9 @@ class NodeValues:
         """
         if not isinstance(template, Template):
             return template
-        sole = template.sole_reference
-        return self.text(template) if sole is None else self.value(sole)
+        if (sole := template.sole_reference) is not None:
+            return self.value(sole)
+        return self.text(template, python_text if self.plan.compatibility.old_values else to_text)
 
     def global_value(self, name: str) -> JsonValue:
         """Return a ``sys.*`` or ``env.*`` value by its full name, without recording it; None if it does not exist."""
