@@ -183,6 +183,7 @@ class _Turn(TypedDict, total=False):
     visits: dict[str, int]
     settled: int
     references: dict[str, dict[str, Any]]
+    cites_last: bool
     files: dict[str, list[Any]]
     shown: dict[str, str | None]
     ends: dict[str, tuple[str, float, float, dict[str, Any], dict[str, Any] | None, str]]

@@ -197,12 +197,16 @@ class RunContext(NodeValues, NodeSteps):
     def references(self) -> References:
         """The sources that answers in this turn may cite."""
         known = self._inherited_references or self._state.get("turn", {}).get("references", {})
-        return merge_references(known, self.new_references)
+        both = (known, self.new_references)
+        return merge_references(*(both[::-1] if self.compatibility.old_values else both))
 
     def cite(self, chunks: Sequence[Chunk], documents: Sequence[Mapping[str, JsonValue]] | None = None) -> None:
         """Add sources that answers may cite; see `ragflow_lg.services.references.add_chunks`."""
         if chunks or documents:
-            self.new_references = add_chunks(self.new_references, chunks, documents)
+            if self.compatibility.old_values:  # the last chunk with a number is kept
+                self.new_references = merge_references(add_chunks({}, chunks[::-1], documents), self.new_references)
+            else:
+                self.new_references = add_chunks(self.new_references, chunks, documents)
 
     def child(self, node: PlanNode, position: str) -> RunContext:
         """Return the context for a tool that this node calls.

@@ -76,6 +76,8 @@ class TurnRecord(TypedDict, total=False):
     """The number of gates after cycles that have settled because no other node can run."""
     references: dict[str, dict[str, Any]]
     """The sources that this turn's answers may cite; see `ragflow_lg.services.references`."""
+    cites_last: bool
+    """Whether later sources replace earlier ones with the same number."""
     files: dict[str, list[Any]]
     """The files whose texts are values, by reference: ``sys.files`` or ``NODE@FIELD``. Each is a map with its id."""
     shown: dict[str, str | None]
@@ -206,7 +208,8 @@ def merge_turn(current: TurnRecord | None, update: TurnRecord) -> TurnRecord:
     if "error" in update and "error" in current:
         merged["error"] = max(current["error"], update["error"])
     if "references" in update:
-        merged["references"] = merge_references(current.get("references", {}), update["references"])
+        both = (current.get("references", {}), update["references"])
+        merged["references"] = merge_references(*(both[::-1] if "cites_last" in current else both))
     if "usage" in update and "usage" in current:
         merged["usage"] = [before + more for before, more in zip(current["usage"], update["usage"], strict=True)]
     return merged

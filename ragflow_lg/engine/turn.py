@@ -57,6 +57,8 @@ async def open_turn(
     known = stored_files(files) if files else state.get("turn", {}).get("files", {}).get(SYS_FILES, [])
     if any(known):
         record["files"] = {SYS_FILES: known}
+    if plan.compatibility.old_values:
+        record["cites_last"] = True
     if plan.region_shapes:
         record["regions"] = {**plan.region_shapes}
     if files:
