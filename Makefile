@@ -41,7 +41,7 @@ test: $(VENV)/.ok
 test-all: services
 	@$(BIN)/python -m tests.harness.redis_server
 	$(PYTEST) -n $$((2 * $(CORES))) --dist worksteal -m 'slow and not elasticsearch' --durations=15 $(OPTIONS)
-	@$(PYTHON) -m tests.campaigns langgraph-versions
+	@$(PYTHON) -m tests.campaigns versions
 
 # The versions that people have. Most want another Python, and work in this one all the same.
 SDKS := 0.22.1 0.23.1 0.24.0 0.25.0 0.25.1 0.25.6 0.26.4 0.27.3 1.0.0rc2

@@ -19,7 +19,7 @@ PROGRAMS = {
     "elasticsearch": "elasticsearch_node .venv/bin/pytest -m elasticsearch tests/integrations/elasticsearch",
     "failover": "failover",
     "fuzz-api": "api_fuzz",
-    "langgraph-versions": "langgraph_versions",
+    "versions": "versions oldest newest",
     "noisy": "noisy",
     "templates": "templates tests/fixtures/canvas",
     "workers": "workers",
