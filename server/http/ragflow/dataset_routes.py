@@ -34,6 +34,7 @@ from ragflow_lg.services.knowledge import (
     Knowledge,
     ListedChunk,
     Metadata,
+    SearchResult,
 )
 
 router = make_router("RAGFlow: datasets", route_class=PlainRoute)
@@ -160,6 +161,8 @@ MAX_TOP_K = 2_048
 MAX_FOUND = 100
 """Maximum number of chunks that a search returns."""
 
+_UNUSABLE = ("meta_data_filter", "search_id", "use_kg", "keyword", "cross_languages")
+"""What would change which chunks are found."""
 _EMBEDDED_ONLY = "Only datasets of the embedded knowledge base can be read."
 
 
@@ -169,19 +172,31 @@ class ChunkFilters(Pages):
     vectors: Annotated[Flag, Field(description="Whether to include the vectors.")] = False
 
 
-class Question(Fields):
-    """A search."""
-
-    model_config = with_examples({"question": "Where is my parcel?", "dataset_ids": ["a" * 32]})
-
+class _Search(Fields):
     question: Text = ""
     dataset_ids: Any = None
-    document_ids: Annotated[Any, Field(description="Only these documents.")] = None
-    page_size: Annotated[Any, Field(description=f"Number of chunks, at most {MAX_FOUND}.")] = 30
     similarity_threshold: Any = 0.2
     vector_similarity_weight: Any = 0.3
     top_k: Annotated[Any, Field(description=f"At most {MAX_TOP_K}.")] = 1024
     rerank_id: Text = ""
+
+
+class Question(_Search):
+    """A search."""
+
+    model_config = with_examples({"question": "Where is my parcel?", "dataset_ids": ["a" * 32]})
+
+    document_ids: Annotated[Any, Field(description="Only these documents.")] = None
+    page_size: Annotated[Any, Field(description=f"Number of chunks, at most {MAX_FOUND}.")] = 30
+
+
+class NewerQuestion(_Search):
+    """A search on the paths that RAGFlow 1.0 has."""
+
+    doc_ids: Annotated[Any, Field(description="Only these documents.")] = None
+    page: Annotated[Any, Field(description="Number of the page, from 1.")] = 1
+    size: Annotated[Any, Field(description=f"Number of chunks; at most {MAX_FOUND} on all pages.")] = 30
+    similarity_threshold: Any = 0.0
 
 
 @document_router.get("/datasets/{dataset_id}/documents")
@@ -231,16 +246,42 @@ async def list_chunks(
 @document_router.post("/retrieval")
 async def retrieve(body: Question, request: Request, caller: Authenticated) -> Any:
     """Search datasets that share an embedding model."""
+    size = int(_check_number("page_size", body.page_size, 1, MAX_FOUND))
+    found = await _search(request, caller, body, body.document_ids, size)
+    return _describe_found(found, [{name: chunk.get(own) for name, own in _FOUND} for chunk in found.chunks])
+
+
+@document_router.post("/datasets/search")
+async def search_datasets(body: NewerQuestion, request: Request, caller: Authenticated) -> Any:
+    """Search datasets that share an embedding model. Chunks have RAGFlow's own names."""
+    if unusable := [name for name in _UNUSABLE if (body.model_extra or {}).get(name)]:
+        raise RequestError(f"Searches of this server have no `{unusable[0]}`.", 101)
+    page, size = (int(_check_number(name, getattr(body, name), 1, MAX_FOUND)) for name in ("page", "size"))
+    if page * size > MAX_FOUND:
+        raise RequestError(f"A search finds at most {MAX_FOUND} chunks on all its pages.", 101)
+    found = await _search(request, caller, body, body.doc_ids, page * size)
+    chunks = [{own: chunk.get(own) for _, own in _FOUND} for chunk in found.chunks[(page - 1) * size :]]
+    return {**_describe_found(found, chunks), "labels": None}
+
+
+@document_router.post("/datasets/{dataset_id}/search")
+async def search_dataset(dataset_id: str, body: NewerQuestion, request: Request, caller: Authenticated) -> Any:
+    """Search one dataset."""
+    body.dataset_ids = [dataset_id]
+    return await search_datasets(body, request, caller)
+
+
+async def _search(request: Request, caller: ApiCaller, body: Question, document_ids: Any, top_n: int) -> SearchResult:
     ids = _read_ids(body.dataset_ids)
     if not ids:
         raise RequestError("`dataset_ids` is required.", 101)
     datasets = await read_datasets(request, caller, ids)
-    documents = _read_ids(body.document_ids)
+    documents = _read_ids(document_ids)
     search = DatasetSearch(
         body.question[:MAX_QUESTION_CHARS],
         tuple(datasets),
         tuple(documents) if documents else None,
-        top_n=int(_check_number("page_size", body.page_size, 1, MAX_FOUND)),
+        top_n=top_n,
         top_k=int(_check_number("top_k", body.top_k, 1, MAX_TOP_K)),
         similarity_threshold=_check_number("similarity_threshold", body.similarity_threshold, 0, 1),
         keywords_similarity_weight=1 - _check_number("vector_similarity_weight", body.vector_similarity_weight, 0, 1),
@@ -248,13 +289,15 @@ async def retrieve(body: Question, request: Request, caller: Authenticated) -> A
     )
     knowledge = tenant_services(get_app_state(request), caller.tenant).find(Knowledge)
     if knowledge is None or not body.question.strip():
-        return {"chunks": [], "doc_aggs": [], "total": 0}
+        return SearchResult()
     try:
-        found = await knowledge.search(search)
+        return await knowledge.search(search)
     except (ServiceError, SettingsError) as error:
         raise RequestError(f"The datasets cannot be searched: {error}") from error
+
+
+def _describe_found(found: SearchResult, chunks: list[dict[str, Any]]) -> dict[str, Any]:
     counts = [{"doc_name": entry.name, "doc_id": entry.id, "count": entry.chunks} for entry in found.documents]
-    chunks = [{name: chunk.get(own) for name, own in _FOUND} for chunk in found.chunks]
     return {"chunks": chunks, "doc_aggs": counts, "total": found.total}
 
 

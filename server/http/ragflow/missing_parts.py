@@ -12,7 +12,10 @@ _RAGFLOW = "This server runs agents only; use RAGFlow for {}."
 _MODELS = (
     "Models come from the server's settings ([providers], [models], [embeddings], [rerankers]); change them there."
 )
-_DATASETS = "Datasets come from the server's settings ([knowledge]); change them with `ragflow-lg kb` or in RAGFlow."
+_DATASETS = (
+    "Datasets come from the server's settings ([knowledge]); change them with `ragflow-lg kb` or in RAGFlow. "
+    "`POST /api/v1/datasets/search` searches them."
+)
 _PEOPLE = "People come from the server's settings ([server.users]); change them there."
 _CHATS = _RAGFLOW.format("chat assistants")
 _FILES = "This server keeps files without folders: `/api/v1/files` lists, uploads and deletes them."
@@ -30,7 +33,7 @@ REASONS = {
     "datasets": _DATASETS,
     "documents": _DATASETS,
     "document": "Files of agents are at `/api/v1/agents/attachments/ID/download`. " + _DATASETS,
-    "dify": "Search datasets with `POST /api/v1/retrieval`.",
+    "dify": "Search datasets with `POST /api/v1/datasets/search`.",
     "memories": "There is no such route for memories.",
     "messages": "There is no such route for memories.",
     "chats": _CHATS,

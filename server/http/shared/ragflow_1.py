@@ -47,13 +47,13 @@ def drop_nulls(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def list_reference(reference: Mapping[str, Any]) -> dict[str, Any]:
-    """Return sources as 1.0 sends them.
+    """Return sources as 1.0 sends them, but each chunk with the number by which the answer cites it.
 
     >>> list_reference({"chunks": {"7": {"id": "c"}}, "doc_aggs": {"a.md": {"count": 1}}})
-    {'chunks': [{'id': 'c'}], 'doc_aggs': [{'count': 1}], 'total': 1}
+    {'chunks': [{'id': 'c', 'citation_id': '7'}], 'doc_aggs': [{'count': 1}], 'total': 1}
     """
-    chunks, documents = (list(as_map(reference.get(name)).values()) for name in ("chunks", "doc_aggs"))
-    return {"chunks": chunks, "doc_aggs": documents, "total": len(chunks)}
+    chunks = [{**as_map(chunk), "citation_id": number} for number, chunk in as_map(reference.get("chunks")).items()]
+    return {"chunks": chunks, "doc_aggs": list(as_map(reference.get("doc_aggs")).values()), "total": len(chunks)}
 
 
 def describe_form(form: UserInputs) -> dict[str, Any]:

@@ -144,6 +144,24 @@ async def test_wrong_searches_are_refused(tmp_path: Path, body: dict[str, Any], 
         assert empty["data"] == {"chunks": [], "doc_aggs": [], "total": 0}
 
 
+async def test_the_paths_of_1_find_the_same_chunks(tmp_path: Path) -> None:
+    async with start_app(tmp_path, knowledge=colours(tmp_path)) as server:
+        known = await dataset_id(server)
+        asked = {"question": "calm blue", "similarity_threshold": 0}
+        older = (await server.post("/retrieval", {**asked, "dataset_ids": [known]}))["data"]
+        newer = (await server.post("/datasets/search", {**asked, "dataset_ids": [known]}))["data"]
+        assert (newer["doc_aggs"], newer["total"], newer["labels"]) == (older["doc_aggs"], older["total"], None)
+        ids = [chunk["id"] for chunk in older["chunks"]]
+        assert [chunk["chunk_id"] for chunk in newer["chunks"]] == ids
+        second = (await server.post(f"/datasets/{known}/search", {**asked, "size": 1, "page": 2}))["data"]
+        assert [chunk["chunk_id"] for chunk in second["chunks"]] == ids[1:2]
+        document = older["chunks"][0]["document_id"]
+        only = (await server.post(f"/datasets/{known}/search", {**asked, "doc_ids": [document]}))["data"]
+        assert {chunk["doc_id"] for chunk in only["chunks"]} == {document}
+        for wrong in ({"page": 11, "size": 10}, {"meta_data_filter": {"method": "auto"}}, {"size": 0}):
+            assert (await server.post(f"/datasets/{known}/search", {**asked, **wrong}))["code"] == 101, wrong
+
+
 async def test_unknown_documents_and_other_stores_are_refused(tmp_path: Path) -> None:
     async with start_app(tmp_path, knowledge=colours(tmp_path)) as server:
         path = f"/datasets/{await dataset_id(server)}/documents"

@@ -107,6 +107,7 @@ async def test_sources_are_lists(tmp_path: Path) -> None:
         assert list(reference) == ["chunks", "doc_aggs", "total"]
         documents = [chunk["document_name"] for chunk in reference["chunks"]]
         assert len(documents) == reference["total"]
+        assert "61" in [chunk["citation_id"] for chunk in reference["chunks"]]
         assert {each["doc_name"] for each in reference["doc_aggs"]} == {*documents} == {"guide.pdf", "tea.md"}
         whole = (await server.ask(agent_id, "rice"))["data"]
         assert whole["data"]["reference"] == reference
@@ -179,7 +180,7 @@ def test_the_ends_of_messages_are_one() -> None:
         MessageEnd({"attachment": {"doc_id": "2"}, "downloads": [{"doc_id": "2"}]}),
     ]
     *_, end, finished = build([*sent, WorkflowFinished({}, {}, 0.0, 1.0)])
-    reference = {"chunks": [{"id": "c"}], "doc_aggs": [], "total": 1}
+    reference = {"chunks": [{"id": "c", "citation_id": "1"}], "doc_aggs": [], "total": 1}
     assert end["data"] == {"status": "201", "attachment": {"doc_id": "2"}, "reference": reference}
     assert finished["data"]["outputs"] == {"content": "AB", "downloads": [{"doc_id": "1"}, {"doc_id": "2"}]}
     assert events(build([*sent, WorkflowFinished({}, CANCELLED_TEXT, 0.0, 1.0)])) == ["message", "message", "cancelled"]
