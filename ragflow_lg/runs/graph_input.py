@@ -175,8 +175,14 @@ def check_begin(plan: Plan, request: TurnRequest, *, refuses_unknown: bool = Tru
         logger.warning("inputs that the canvas does not read: %s", " ".join(unknown.values()))
     elif unknown:
         raise AnswerError(unknown, node=plan.entry)
-    if plan.compatibility.unchecked_forms:
+    check_form(plan, request)
+
+
+def check_form(plan: Plan, request: TurnRequest) -> None:
+    """Check only the fields that Begin declares; see `check_begin`."""
+    if request.get("payload") or plan.compatibility.unchecked_forms:
         return
+    declared, inputs = _declared(plan), request.get("inputs") or {}
     if problems := form_problems(declared, begin_answer(declared, inputs, request.get("query"))):
         raise AnswerError(problems, node=plan.entry)
 

@@ -18,6 +18,7 @@ from ragflow_lg.base.errors import (
     StreamUnknownError,
 )
 from ragflow_lg.base.request_notes import current_notes
+from ragflow_lg.runs.graph_input import check_form
 from ragflow_lg.runs.run import Run
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.runs.wire.wire_events import Envelope
@@ -153,7 +154,7 @@ class Turns:
         nobody has had its end, that run is followed from its beginning.
 
         Raises:
-            CompileError: If the canvas has errors.
+            CompileError: If the canvas has errors. AnswerError: If the first turn lacks fields of Begin's form.
         """
         if (repeated := await self.find_repeated(agent.tenant)) is not None:
             return repeated
@@ -166,6 +167,8 @@ class Turns:
         elif not row.name and isinstance(query := request.get("query"), str):
             row.name = query[:NAME_CHARS]
         runner = await self.runner(agent, row, session.version, is_page=bool(page_key))
+        if session.is_new:
+            check_form(runner.plan, request)  # a refusal leaves no session behind
         run = runner.start(row.id, request, ignores_unknown=True)
         question = question_text(request)
         if newest is not None and newest.asked == question and await self.playing.is_lost(newest):

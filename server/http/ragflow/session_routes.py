@@ -35,7 +35,7 @@ from ragflow_lg.server.http.shared.ragflow_routes import (
     make_router,
 )
 from ragflow_lg.server.http.shared.request_bodies import parse_flag
-from ragflow_lg.server.http.shared.responses import format_times, respond_page, respond_plain
+from ragflow_lg.server.http.shared.responses import format_times, respond, respond_page, respond_plain
 from ragflow_lg.server.http.shared.turn_sessions import load_agent, load_session, name_ignored
 
 if TYPE_CHECKING:
@@ -259,8 +259,10 @@ async def delete_sessions(agent_id: str, body: SessionIds, request: Request, cal
     failed = [problem for id_ in unique_ids if (problem := await _delete_one(request, caller, agent_id, id_))]
     if failed and len(failed) == len(unique_ids):
         raise RequestError("; ".join([*failed, *errors]))
-    if failed or errors:
-        return respond_plain({"success_count": len(unique_ids) - len(failed), "errors": [*failed, *errors]})
+    if problems := [*failed, *errors]:
+        count = len(unique_ids) - len(failed)
+        message = f"Partially deleted {count} sessions with {len(problems)} errors"
+        return respond({"success_count": count, "errors": problems}, message=message)
     return respond_plain()
 
 

@@ -271,6 +271,8 @@ async def test_begins_fields_are_checked_before_a_turn(server: AppServer) -> Non
             expected = "'Document' (doc) is required. 'Pages' (n) should be a whole number, not 'x'."
             assert refused["code"] == 101, path
             assert refused["message"] == expected
+            assert "data" not in refused
+    assert (await server.get(f"/agents/{id_}/sessions"))["data"] == []
     inputs = {"doc": {"value": "D"}, "n": {"value": " 7 ", "type": "integer"}, "big": {"value": "false"}}
     assert (await server.ask(id_, "go", inputs=inputs))["data"]["data"]["content"] == "D  8"
     silent = await server.agent({**TASK, "compat": {"unchecked_forms": True}}, "Silent")

@@ -81,8 +81,9 @@ async def test_deleted_sessions(server: AppServer) -> None:
         return (await server.client.request("DELETE", path, json=body)).json()
 
     assert (await delete({}), await delete({"ids": None})) == ({"code": 0}, {"code": 0})
-    partly = (await delete({"ids": [one, one, MISSING]}))["data"]
-    assert partly == {
+    partly = await delete({"ids": [one, one, MISSING]})
+    assert partly["message"] == "Partially deleted 1 sessions with 2 errors"
+    assert partly["data"] == {
         "success_count": 1,
         "errors": [f"The agent doesn't own the session {MISSING}", f"Duplicate session ids: {one}"],
     }
