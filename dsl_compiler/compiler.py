@@ -188,8 +188,8 @@ def _parse(value: Any, catalog: Registry, reporter: Reporter) -> Draft | None:
         if not reporter.has_errors:
             reporter.report("document-shape", "error", "/dsl", '"dsl" should be an object.', "Export the canvas again.")
         return None
-    document = {"compat": wrapper.get("compat"), **as_map(inner)}  # it may be at the top of the file
-    return Draft(document, "/dsl", catalog, _title(wrapper), as_text(wrapper.get("canvas_category")))
+    category, compat = as_text(wrapper.get("canvas_category")), wrapper.get("compat")
+    return Draft(as_map(inner), "/dsl", catalog, _title(wrapper), category, compat)
 
 
 def _read_inner(text: str, reporter: Reporter) -> Any:

@@ -76,6 +76,8 @@ class Draft(Struct, frozen=True):
     title: str = ""
     category: str = ""
     """``canvas_category`` from the template's wrapper."""
+    compat: Any = None
+    """``compat`` from the template's wrapper."""
     components: Mapping[str, RawComponent] = field(default_factory=dict[str, RawComponent])
     """In document order."""
     specs: Mapping[str, AnySpec] = field(default_factory=dict[str, AnySpec])

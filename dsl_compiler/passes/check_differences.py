@@ -35,12 +35,13 @@ class _Difference(NamedTuple):
 
 def choose_behaviours(draft: Draft, reporter: Reporter) -> Draft:
     """Choose which of RAGFlow's behaviours apply: those of the canvas, then those of the deployment."""
-    choices, problems = read_choices(draft.document.get("compat"))
+    base, declared = (draft.base, draft.document["compat"]) if "compat" in draft.document else ("", draft.compat)
+    choices, problems = read_choices(declared)
     for problem in problems:
-        pointer = extend_pointer(draft.base, ["compat", problem.name] if problem.name else ["compat"])
+        pointer = extend_pointer(base, ["compat", problem.name] if problem.name else ["compat"])
         reporter.report("compat-invalid", "error", pointer, problem.message, problem.hint)
-    base = Compatibility() if ALL in choices else draft.deployment.compatibility
-    return replace(draft, compatibility=base.override(choices))
+    others = Compatibility() if ALL in choices else draft.deployment.compatibility
+    return replace(draft, compatibility=others.override(choices))
 
 
 def check_differences(draft: Draft, reporter: Reporter) -> Draft:

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, cast
 
 from msgspec import Struct, structs
 
+from ragflow_lg.base.lenient_values import as_map
+
 ALL = "all"
 """The name that stands for all behaviours."""
 
@@ -118,6 +120,16 @@ def read_choices(declared: Any) -> tuple[dict[str, bool | str], list[ChoiceProbl
         else:
             choices[name] = value
     return choices, problems
+
+
+def canvas_of(template: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the canvas in a template, with the ``compat`` that stands beside it.
+
+    >>> canvas_of({"title": "Parcels", "compat": "ragflow", "dsl": {"components": {}}})
+    {'compat': 'ragflow', 'components': {}}
+    """
+    beside = {"compat": template["compat"]} if "compat" in template else {}
+    return {**beside, **as_map(template.get("dsl"))}
 
 
 _WIRES_TEXT = " or ".join(f'"{wire}"' for wire in WIRES)

@@ -13,6 +13,7 @@ import msgspec
 
 from ragflow_lg.base.errors import RequestError, SettingsError
 from ragflow_lg.base.values import JsonValue, empty_like, empty_of_type
+from ragflow_lg.dsl.compatibility import canvas_of
 from ragflow_lg.server.agents.drafts import check_draft, check_release
 from ragflow_lg.server.assembly.canvas_files import canvas_files
 from ragflow_lg.server.database.agent_repository import AgentRepository
@@ -72,7 +73,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
         "canvas_type": str(about.get("canvas_type") or "Recommended"),
         "canvas_category": str(about.get("canvas_category") or "agent_canvas"),
         "avatar": about.get("avatar"),
-        "dsl": about["dsl"],
+        "dsl": canvas_of(about),
     }
 
 

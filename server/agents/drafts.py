@@ -12,6 +12,7 @@ import orjson
 from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.base.errors import MAX_LISTED_ERRORS, BusyError, CompileError, RequestError, WorkLimitError
 from ragflow_lg.base.worker_tasks import WorkerTask, worker_task
+from ragflow_lg.dsl.compatibility import canvas_of
 from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.dsl_compiler.drawing import sketch_source
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles
@@ -190,7 +191,7 @@ async def _read_draft(dsl: Any) -> tuple[dict[str, Any], str]:
         raise draft_error("The DSL should be a JSON object.")
     fields = cast("dict[str, Any]", source)
     if isinstance(fields.get("dsl"), dict) and not fields.keys() & {"components", "graph"}:
-        fields = fields["dsl"]  # a template: clients expect the graph at the top level of the stored canvas
+        fields = canvas_of(fields)  # a template: clients expect the graph at the top level of the stored canvas
     try:
         return fields, orjson.dumps(fields).decode()
     except TypeError as error:  # numbers beyond 64 bit

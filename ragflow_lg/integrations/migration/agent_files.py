@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ragflow_lg.base.errors import CompileError, ServiceError
+from ragflow_lg.base.lenient_values import as_map, as_text
 from ragflow_lg.dsl.redaction import VALUE_FIELDS, Redactor, find_field_name, hides_all, is_secret_name
 from ragflow_lg.dsl.variable_references import parse_template
 from ragflow_lg.dsl_compiler.canvas_format import format_canvas
@@ -67,6 +68,14 @@ def hash_text(text: str) -> str:
     return sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
+def hash_without_own(document: Mapping[str, Any]) -> str:
+    """Return the hash of an agent's file without what is set here only: keys, and ``compat`` beside the canvas."""
+    theirs = {name: value for name, value in document.items() if name != "compat"}
+    return hash_text(
+        format_canvas(json.dumps({**theirs, "dsl": without_secrets(as_map(theirs.get("dsl")), {})}).encode())
+    )
+
+
 def without_secrets(canvas: Mapping[str, Any], blanked: dict[str, None]) -> dict[str, Any]:
     """Return a canvas with keys and passwords left out, and add the places to ``blanked``."""
 
@@ -74,8 +83,9 @@ def without_secrets(canvas: Mapping[str, Any], blanked: dict[str, None]) -> dict
         if depth > MAX_DEPTH:
             raise ServiceError("The canvas is nested too deeply.")
         if isinstance(value, Mapping):
+            where = place or (as_text(as_map(value).get("id")) if name == "nodes" else "")  # a node of the graph
             return {
-                key: walk(entry, field, _place(place, name, key), is_inside=inside, depth=depth + 1)
+                key: walk(entry, field, _place(where, name, key), is_inside=inside, depth=depth + 1)
                 for key, entry, field, inside in _fields(cast("object", value), name, is_inside=is_inside)
             }
         if isinstance(value, list):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from ragflow_lg.base.errors import CompileError, RagflowLgError, RequestError, SettingsError
+from ragflow_lg.dsl.compatibility import canvas_of
 from ragflow_lg.integrations.migration.puller import LocalAgent, first_problem, read_local_agent
 from ragflow_lg.integrations.migration.thread_import import (
     check_transcript,
@@ -64,7 +65,7 @@ async def store_agent(
     if len(id_) > ID_CHARS:
         return f"its id has more than {ID_CHARS} characters"
     title = str(document.get("title", ""))[:TITLE_CHARS]
-    draft = build_version(draft_id(id_, agent.hash), id_, title, _dump(document.get("dsl")), now_ms, is_released=False)
+    draft = build_version(draft_id(id_, agent.hash), id_, title, _dump(canvas_of(document)), now_ms, is_released=False)
     known = await agents.get(id_)
     if known is None:
         row = AgentRow(id=id_, create_ms=now_ms, update_ms=now_ms, version_id=draft.id)
@@ -196,7 +197,7 @@ class FolderImport(Struct):
         for id_, version in pulled.versions.items():
             content = self.folder.read(version.file)
             if content is not None:
-                versions.append((id_, version.title, version.update_ms, json.loads(content)["dsl"]))
+                versions.append((id_, version.title, version.update_ms, canvas_of(json.loads(content))))
         now_ms = int(services.clock.now() * 1000)
         if problem := await store_agent(database, agent, versions, pulled.moved_hash, now_ms):
             self.report.problems.append(f"{pulled.title}: {problem}")

@@ -14,7 +14,7 @@ from ragflow_lg.adapters.ragflow_api import remote_agents, remote_sessions
 from ragflow_lg.adapters.ragflow_api.api_client import as_map, is_id, read_text
 from ragflow_lg.base.errors import CompileError, ServiceError
 from ragflow_lg.dsl_compiler.canvas_format import format_canvas
-from ragflow_lg.integrations.migration.agent_files import build_agent_file, choose_name, hash_text
+from ragflow_lg.integrations.migration.agent_files import build_agent_file, choose_name, hash_text, hash_without_own
 from ragflow_lg.integrations.migration.folder import PulledAgent, PulledSession, PulledVersion, name_of
 from ragflow_lg.integrations.migration.thread_import import write_session
 
@@ -131,7 +131,8 @@ class Puller(Struct):
     async def _pull_agent(self, agent: RemoteAgent) -> None:
         there = build_agent_file(agent)
         known, here = self.manifest.agents.get(agent.id), self.here.get(agent.id)
-        is_changed_here = here is not None and here.hash not in (known.hash if known else "", there.hash)
+        is_same = here is not None and there.hash in (here.hash, hash_without_own(here.document))
+        is_changed_here = here is not None and not is_same and here.hash != (known.hash if known else "")
         if there.blanked:
             self.report.blanked[agent.title] = there.blanked
         file = here.file if here else known.file if known else self._choose_file(agent)
@@ -140,7 +141,7 @@ class Puller(Struct):
         if is_changed_here and not self.is_forced:
             self.report.kept.append(f"{agent.title} ({file}) was changed here: `ragflow-lg pull --force` replaces it")
         else:
-            if here is not None and here.hash == there.hash:
+            if is_same:
                 self.report.unchanged += 1
             else:
                 self.folder.write(file, there.text.encode())

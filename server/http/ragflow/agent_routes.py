@@ -70,12 +70,18 @@ class AgentChange(Fields):
 
     title: Annotated[Text, Field(description=f"1 to {TITLE_CHARS} characters.")] = ""
     dsl: Annotated[Any, Field(description="Canvas, as an object or as JSON text.")] = None
+    compat: Annotated[Any, Field(description="Behaviours of RAGFlow, beside `dsl` as in a file.")] = None
     description: Text = ""
     avatar: Annotated[Text, Field(description="Picture as a `data:` URI.")] = ""
     canvas_type: Annotated[Text, Field(description="At most 64 characters.")] = ""
     canvas_category: Annotated[Text, Field(description="At most 32 characters.")] = ""
     permission: Annotated[Text, Field(description="Stored only: agents are always private to their tenant.")] = ""
     release: Annotated[Flag, Field(description="Whether to publish the draft.")] = False
+
+    @property
+    def canvas(self) -> Any:
+        """The canvas, as a template if ``compat`` is beside it."""
+        return self.dsl if self.compat is None else {"compat": self.compat, "dsl": self.dsl}
 
 
 class TagsBody(Fields):
@@ -205,7 +211,7 @@ async def store_agent(request: Request, caller: ApiCaller, body: AgentChange) ->
     if not body.dsl:
         raise RequestError("No DSL data in request.", 101, data=False, has_data=True)
     settings, workers = app_state.settings_of(caller.tenant), app_state.services.workers
-    dsl = await check_draft(settings, workers, body.dsl, is_released=is_released)
+    dsl = await check_draft(settings, workers, body.canvas, is_released=is_released)
     if not body.title.strip():
         raise RequestError("No title in request.", 101, data=False, has_data=True)
     now = app_state.now_ms()
@@ -250,7 +256,7 @@ async def change_agent(request: Request, caller: ApiCaller, agent_id: str, body:
     draft = await agents.version(agent_id, agent.version_id)
     settings, workers = app_state.settings_of(caller.tenant), app_state.services.workers
     if body.dsl:
-        dsl = await check_draft(settings, workers, body.dsl, is_released=is_released)
+        dsl = await check_draft(settings, workers, body.canvas, is_released=is_released)
         if draft is None or draft.dsl != dsl:
             title = values.get("title", agent.title)
             version = build_version(app_state.new_id(), agent_id, title, dsl, now, is_released=is_released)

@@ -127,6 +127,9 @@ def test_an_unknown_behaviour_refuses_the_canvas(compat: Any, pointer: str, hint
     (diagnostic,) = differences({"m": message("Hi")}, compat)
     assert (diagnostic.code, diagnostic.severity, diagnostic.pointer) == ("compat-invalid", "error", pointer)
     assert re.match(hint, diagnostic.hint)
+    file = {"compat": compat, "dsl": canvas({"m": message("Hi")})}
+    (beside,) = [d for d in check_canvas(file, load_catalog())[1] if d.code == "compat-invalid"]
+    assert beside.pointer == pointer
 
 
 def test_only_chosen_behaviours_change_the_hash_of_a_canvas() -> None:

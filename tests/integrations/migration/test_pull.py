@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from ragflow_lg.integrations.migration.folder import PulledFolder, read_manifest
+from ragflow_lg.server.database.agent_repository import AgentRepository
+from ragflow_lg.server.database.database import open_database
 from tests.fakes.ragflow_forms import TheirAgent, Turn, fill
 from tests.fakes.recorded_ragflow import GENERATIONS, RecordedRagflow
 from tests.harness.rows import each_row
@@ -321,6 +323,15 @@ async def test_changed_files_are_kept() -> None:
         kept = await command("pull", "moved")
         assert "changed here" in kept.stderr
         assert "Which one?" in file.read_text()
+        search = MOVED / "agents" / "web_search.json"
+        own = {**json.loads(search.read_text().replace('"api_key": ""', '"api_key": "mine"')), "compat": "ragflow"}
+        search.write_text(json.dumps(own))
+        again = await command("pull", "moved")
+        assert ("0 agents written, 1 unchanged" in again.stdout, again.stderr.count("changed here")) == (True, 1)
+        assert json.loads(search.read_text()) == own
+        async with open_database("sqlite:///moved/ragflow-lg-server.db") as database:
+            rows = await AgentRepository(database, "default").all_versions(own["id"])
+        assert {"compat": "ragflow", **own["dsl"]} in [row.canvas for row in rows]
         forced = await command("pull", "moved", "--force")
         assert "1 agent written" in forced.stdout
         assert "Which colour?" in file.read_text()

@@ -151,6 +151,12 @@ def test_keys_are_left_out(params: dict[str, Any], kept: dict[str, Any]) -> None
     assert all(place.startswith("begin: ") for place in blanked)
 
 
+def test_a_node_is_named_once() -> None:
+    params = {"security": {"token": {"token_value": "LEAK"}}}
+    graph = {"nodes": [{"id": "begin", "data": {"form": params}}]}
+    assert stored({**canvas(**params), "graph": graph})[1] == ("begin: token_value",)
+
+
 @each_row(
     "params",
     [

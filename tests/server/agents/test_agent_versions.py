@@ -40,7 +40,13 @@ def test_a_built_in_template_can_run(template: dict[str, Any]) -> None:
 def test_a_folder_adds_canvases_and_other_files_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "my_canvas.json").write_text(json.dumps(ECHO))
     dsl = {**ECHO, "globals": {"env.large": 10**22 + 1}}
-    about = {"title": "Echo", "description": {"de": "Ruft zurück"}, "canvas_type": "Other", "dsl": dsl}
+    about = {
+        "title": "Echo",
+        "description": {"de": "Ruft zurück"},
+        "canvas_type": "Other",
+        "dsl": dsl,
+        "compat": "ragflow",
+    }
     (tmp_path / "echo.json").write_text(json.dumps(about))
     for name, text in {"a": "{", "b": "[]", "deep": "[" * 10**5, "c": '{"dsl": {}}'}.items():
         (tmp_path / f"{name}.json").write_text(text)
@@ -50,5 +56,5 @@ def test_a_folder_adds_canvases_and_other_files_are_skipped(tmp_path: Path) -> N
         ({"en": "Echo"}, {"de": "Ruft zurück"}, "Other"),
         ({"en": "My canvas"}, {"en": ""}, "Recommended"),
     ]
-    assert rows[0]["dsl"] == dsl
+    assert rows[0]["dsl"] == {**dsl, "compat": "ragflow"}
     assert load_templates(tmp_path / "nowhere") == load_templates(None)

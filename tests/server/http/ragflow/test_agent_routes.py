@@ -41,7 +41,9 @@ async def test_an_agent_is_created_shown_changed_and_deleted(server: AppServer) 
             "Helper": data["last_publish_time"],
             example["title"]: None,
         }
-    assert (await server.client.patch(f"/agents/{agent['id']}", json={"title": "Aide"})).json()["code"] == 0
+    body = {"title": "Aide", "dsl": ECHO, "compat": "ragflow"}  # as in a file
+    assert (await server.client.patch(f"/agents/{agent['id']}", json=body)).json()["code"] == 0
+    assert (await server.get(f"/agents/{agent['id']}"))["data"]["dsl"] == {**ECHO, "compat": "ragflow"}
     removed = await server.client.request("DELETE", f"/agents/{agent['id']}", json={})
     assert removed.json() == {"code": 0, "message": "success", "data": True}
     gone = await server.client.get(f"/agents/{agent['id']}")
