@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 import msgspec
 from langgraph.store.base import BaseStore, Item
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
     from ragflow_lg.services.knowledge import Embedders
 
-MAX_CREATED = 1_000
+MAX_CREATED = 100
 """How many memories a tenant may create."""
 
 
@@ -29,6 +31,7 @@ class Shelving:
         """Initialize."""
         self.store = store
         self._embedders = embedders
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def make(self, memory: MemorySettings) -> MemoryShelf:
         """Return a memory in the store."""
@@ -40,7 +43,8 @@ class Shelving:
 
         is_hashing = (memory.embedding_model or self._embedders.default) == HASHING_MODEL
         vectors = vector_model(self._embedders, memory.embedding_model)
-        return MemoryShelf(memory, self.store, embed, vectors, compares_words=is_hashing)
+        lock = self._locks.setdefault(memory.id, asyncio.Lock())
+        return MemoryShelf(memory, self.store, embed, vectors, compares_words=is_hashing, lock=lock)
 
     def embedding_model(self, id_: str) -> str:
         """Return the id of an embedding model; see `CreatedMemories.embedding_model`."""

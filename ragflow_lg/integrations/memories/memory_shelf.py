@@ -66,15 +66,25 @@ class MemoryShelf:
     """
 
     def __init__(
-        self, settings: MemorySettings, store: BaseStore, embed: Embed, model: str, *, compares_words: bool = False
+        self,
+        settings: MemorySettings,
+        store: BaseStore,
+        embed: Embed,
+        model: str,
+        *,
+        compares_words: bool = False,
+        lock: asyncio.Lock | None = None,
     ) -> None:
-        """Initialize. ``model`` names the vectors of ``embed``; ``compares_words``: they reflect only words."""
+        """Initialize. ``model`` names the vectors of ``embed``; ``compares_words``: they reflect only words.
+
+        ``lock`` is shared by all shelves of a memory.
+        """
         self.settings = settings
         self.store = store
         self._embed = embed
         self._model = model
         self._compares_words = compares_words
-        self._lock = asyncio.Lock()
+        self._lock = lock or asyncio.Lock()
 
     def namespace(self, tenant: str, user: str) -> Namespace:
         """Return the namespace of what is kept about a user."""
@@ -108,16 +118,20 @@ class MemoryShelf:
                 return
             if ACTIVE in stored.value and kept in entries:
                 entries = {**entries, kept: {**entries[kept], ACTIVE: stored.value[ACTIVE]}}
-            await self.store.abatch([PutOp(namespace, key, value) for key, value in entries.items()])
-            if await self.store.aget(*_deletion_mark(namespace, kept)) is not None:
-                await self.store.abatch([PutOp(namespace, key, None) for key in entries])
+            await self._put(namespace, kept, entries)
+
+    async def _put(self, namespace: Namespace, kept: str, entries: Mapping[str, dict[str, Any]]) -> None:
+        """Store entries, and take them back if the entry ``kept`` was deleted after it was read."""
+        await self.store.abatch([PutOp(namespace, key, value) for key, value in entries.items()])
+        if await self.store.aget(*_deletion_mark(namespace, kept)) is not None:
+            await self.store.abatch([PutOp(namespace, key, None) for key in entries])
 
     async def activate(self, namespace: Namespace, key: str, *, is_active: bool) -> None:
         """Let searches find an entry, or not."""
         async with self._lock:
             item = await self.store.aget(namespace, key)
             if item is not None:
-                await self.store.abatch([PutOp(namespace, key, {**item.value, ACTIVE: is_active})])
+                await self._put(namespace, key, {key: {**item.value, ACTIVE: is_active}})
 
     async def claim(self, namespace: Namespace, key: str, since: float, now: float) -> bool:
         """Return whether this process may extract an exchange that was tried last at a time. Only one may."""

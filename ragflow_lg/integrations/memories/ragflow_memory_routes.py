@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, NamedTuple, cast, get_args
 
 from fastapi import Query
@@ -18,16 +20,16 @@ from ragflow_lg.dsl.redacted_view import RedactedView
 from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.integrations.memories.created_memories import CreatedMemories
 from ragflow_lg.integrations.memories.memory_layout import created_at, message_number, read_remembered, users_prefix
-from ragflow_lg.integrations.memories.memory_prompt import PROMPT
 from ragflow_lg.integrations.memories.memory_routes import find_memories
 from ragflow_lg.integrations.memories.memory_settings import MemorySettings
 from ragflow_lg.integrations.memories.memory_shelf import MemoryShelf
 from ragflow_lg.integrations.memories.stored_memories import EXTRACTION_TEMPERATURE, StoredMemories
+from ragflow_lg.models.prompt_texts import chosen_text
 from ragflow_lg.server.assembly.tenant_settings import rights_in
 from ragflow_lg.server.database.agent_repository import AgentRepository
-from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
-from ragflow_lg.server.http.shared.ragflow_routes import Fields, Pages, Text, make_router, with_examples
-from ragflow_lg.server.http.shared.request_bodies import read_ids, to_text
+from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
+from ragflow_lg.server.http.shared.ragflow_routes import MAX_PAGE_SIZE, Fields, Pages, Text, make_router, with_examples
+from ragflow_lg.server.http.shared.request_bodies import MAX_IDS, read_ids, to_text
 from ragflow_lg.server.http.shared.responses import format_times, respond
 from ragflow_lg.server.observability.logs import audit
 from ragflow_lg.services.memories import MAX_TEXT_CHARS as MAX_SAID_CHARS
@@ -36,8 +38,8 @@ from ragflow_lg.services.memories import MEMORY_TYPES, Exchange, MemorySearch, M
 router = make_router("RAGFlow: memories")
 
 MAX_NAME_CHARS = 128
-MAX_TEXT_CHARS = 100_000
-"""Maximum length of a description or an avatar."""
+MAX_CHARS = {"description": 4_000, "avatar": 100_000}
+"""Maximum length of a memory's texts."""
 MAX_ID_CHARS = 255
 """Maximum length of the ids of agents and sessions."""
 MESSAGES_PER_PAGE = 50
@@ -106,14 +108,9 @@ class _Found(NamedTuple):
     shelf: MemoryShelf
     item: Item
     remembered: Remembered
-
-    @property
-    def number(self) -> int:
-        return message_number(self.item.namespace, self.item.key)
-
-    @property
-    def source(self) -> int:
-        return message_number(self.item.namespace, self.remembered.source) if self.remembered.source else 0
+    number: int
+    source: int
+    """The number of the exchange that it was extracted from; 0 for an exchange."""
 
 
 @router.post("/memories")
@@ -176,8 +173,9 @@ async def change_memory(memory_id: str, body: MemoryChange, request: Request, ca
     if body.permissions not in ("me", "team"):
         raise RequestError(f"Unknown permission '{body.permissions[:20]}'.", 101)
     changes: dict[str, Any] = {key: given[key] for key in ("description", "avatar", "permissions") if key in given}
-    if too_long := [key for key, text in changes.items() if len(text) > MAX_TEXT_CHARS]:
-        raise RequestError(f"`{too_long[0]}` has more than {MAX_TEXT_CHARS:,} characters.", 101)
+    for key, most in MAX_CHARS.items():
+        if len(changes.get(key, "")) > most:
+            raise RequestError(f"`{key}` has more than {most:,} characters.", 101)
     changes |= {
         own: given[key] for own, key in (("embedding_model", "embd_id"), ("llm_id", "llm_id")) if given.get(key)
     }
@@ -185,7 +183,10 @@ async def change_memory(memory_id: str, body: MemoryChange, request: Request, ca
         changes["name"] = _check_name(body.name)
     if given.get("memory_type"):
         changes["types"] = _check_types(body.memory_type)
-    return await _put(request, caller, memories, created, replace(shelf.settings, **changes))
+    answer = await _put(request, caller, memories, created, replace(shelf.settings, **changes))
+    if answer["embd_id"] != shelf.settings.embedding_model:
+        await memories.embed_again(memory_id)
+    return answer
 
 
 @router.delete("/memories/{memory_id}")
@@ -204,7 +205,10 @@ async def list_messages(
     memories, shelf = await _find(request, caller, memory_id)
     (page, size), agents = filters.read(caller, MESSAGES_PER_PAGE), read_ids(request, "agent_id")
     entries, word = await _read(memories, [shelf]), filters.keywords.strip()
-    numbers = {entry.number for entry in entries}
+    size, numbers = min(size, MAX_PAGE_SIZE), {entry.number for entry in entries}
+    extracted: defaultdict[int, list[_Found]] = defaultdict(list)
+    for entry in entries:
+        extracted[entry.source].append(entry)
     chosen = [
         entry
         for entry in entries
@@ -215,11 +219,7 @@ async def list_messages(
     shown = chosen[(page - 1) * size : page * size]
     titles = await _read_titles(request, caller, {entry.remembered.agent for entry in shown})
     rows: list[dict[str, Any]] = [
-        {
-            **_show(entry, titles),
-            "task": {},
-            "extract": [_show(other, titles) for other in entries if other.source == entry.number],
-        }
+        {**_show(entry, titles), "task": {}, "extract": [_show(each, titles) for each in extracted[entry.number]]}
         for entry in shown
     ]
     return {"messages": {"message_list": rows, "total_count": len(chosen)}, "storage_type": "table"}
@@ -235,14 +235,19 @@ async def add_message(body: NewMessage, request: Request, caller: Authenticated)
     sent: Any = body.memory_id
     listed = cast("list[Any]", sent) if isinstance(sent, list) else to_text(sent).split(",")
     ids = [id_ for each in listed if (id_ := to_text(each).strip())]
-    memories, missing = find_memories(request, caller.tenant), ids
+    if len(ids) > MAX_IDS:
+        raise RequestError(f"`memory_id` names more than {MAX_IDS} memories.", 101)
+    memories, missing, quotas = find_memories(request, caller.tenant), ids, get_turns(request).quotas
     app_state = get_app_state(request)
     view = RedactedView(Redactor(app_state.services_of(caller.tenant).all_secrets))
     question, answer = (view.text(text, MAX_SAID_CHARS) for text in (body.user_input, body.agent_response))
     exchange = Exchange(app_state.new_id(), body.user_id, question, answer, session=body.session_id)
+    if memories is not None and ids:
+        await quotas.begin_turn(caller.tenant)
+        memories = memories.for_agent(body.agent_id, charge=partial(quotas.add_usage, caller.tenant))
     try:
         if memories is not None and ids:
-            missing = await memories.for_agent(body.agent_id).remember(ids, exchange)
+            missing = await memories.remember(ids, exchange)
     except ServiceError as error:
         raise RequestError(f"Some messages failed to add. Detail:{error}", 500) from error
     if missing or not ids:
@@ -276,7 +281,7 @@ async def search_messages(
         found = await memories.find_similar(places, search, lambda each: _is_of(each, agent_id, session_id))
     except (ServiceError, SettingsError) as error:
         raise RequestError(f"The memories cannot be searched: {error}", 500) from error
-    return [_show_content(_Found(by_id[each.memory], item, each)) for item, each in found]
+    return [_show_content(_number(by_id[each.memory], item, each)) for item, each in found]
 
 
 @router.get("/messages")
@@ -368,12 +373,17 @@ async def _find_message(request: Request, caller: ApiCaller, memory_id: str, mes
 async def _read(memories: StoredMemories, shelves: Sequence[MemoryShelf]) -> list[_Found]:
     """Return what memories contain about all users, newest first."""
     found = [
-        _Found(shelf, item, remembered)
+        _number(shelf, item, remembered)
         for shelf in shelves
         for item in await shelf.entries(_whole(memories, shelf))
         if (remembered := read_remembered(shelf.settings.id, item)) is not None
     ]
     return sorted(found, key=lambda entry: -created_at(entry.item))
+
+
+def _number(shelf: MemoryShelf, item: Item, remembered: Remembered) -> _Found:
+    source = message_number(item.namespace, remembered.source) if remembered.source else 0
+    return _Found(shelf, item, remembered, message_number(item.namespace, item.key), source)
 
 
 def _whole(memories: StoredMemories, shelf: MemoryShelf) -> tuple[str, ...]:
@@ -434,7 +444,7 @@ def _describe(request: Request, caller: ApiCaller, memory: MemorySettings) -> di
         "memory_size": 0,
         "forgetting_policy": "FIFO",
         "temperature": EXTRACTION_TEMPERATURE,
-        "system_prompt": prompts.get("memory_extraction") or PROMPT.text,
+        "system_prompt": chosen_text(prompts, "memory_extraction"),
         "user_prompt": "",
         **format_times(memory.create_ms, memory.update_ms),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
@@ -30,7 +30,7 @@ from ragflow_lg.integrations.memories.memory_shelf import MemoryShelf, Namespace
 from ragflow_lg.models.engine_prompts import fill_prompt
 from ragflow_lg.models.prompt_texts import chosen_text
 from ragflow_lg.models.structured_answer import read_answer
-from ragflow_lg.services.chat import ChatRequest
+from ragflow_lg.services.chat import ChatRequest, Usage
 from ragflow_lg.services.memories import Exchange, MemoryResult, MemorySearch, MemoryType, Remembered
 
 if TYPE_CHECKING:
@@ -71,8 +71,12 @@ class StoredMemories:
         agent: str = "",
         realm: str = "",
         created: CreatedMemories | None = None,
+        charge: Callable[[Usage], Awaitable[None]] | None = None,
     ) -> None:
-        """Initialize. ``services`` have the model, the prompt and the clock; ``created`` is what tenants create."""
+        """Initialize. ``services`` have the model, the prompt and the clock; ``created`` is what tenants create.
+
+        ``charge`` is told what extractions use.
+        """
         self.shelves = shelves
         self.tenant = tenant
         self._tasks = tasks
@@ -81,6 +85,7 @@ class StoredMemories:
         self._agent = agent
         self._realm = realm
         self.created = created
+        self._charge = charge
         self._uses: Counter[Namespace] = Counter()
         self._sweeps: dict[str, float] = {}
 
@@ -93,10 +98,12 @@ class StoredMemories:
         """Return the part of the memories that a tenant has for itself."""
         return StoredMemories(self.shelves, self._tasks, self._services, tenant, created=self.created)
 
-    def for_agent(self, agent: str, realm: str = "") -> StoredMemories:
+    def for_agent(
+        self, agent: str, realm: str = "", charge: Callable[[Usage], Awaitable[None]] | None = None
+    ) -> StoredMemories:
         """Return the memories for the runs of an agent, which only know the users of a realm."""
         other = StoredMemories(
-            self.shelves, self._tasks, self._services, self.tenant, agent, realm, created=self.created
+            self.shelves, self._tasks, self._services, self.tenant, agent, realm, self.created, charge
         )
         other._uses, other._sweeps = self._uses, self._sweeps
         return other
@@ -156,6 +163,15 @@ class StoredMemories:
         """Return the memories that the tenant may use."""
         created = [] if self.created is None else await self.created.list(self.tenant)
         return [*self.shelves.values(), *created]
+
+    async def embed_again(self, id_: str) -> None:
+        """Begin to embed again what another model than that of a memory has embedded."""
+        if (shelf := await self.find_shelf(id_)) is not None:
+            self._tasks.start((id_, self.tenant, shelf.settings.embedding_model), partial(self._embed_again, shelf))
+
+    async def _embed_again(self, shelf: MemoryShelf) -> None:
+        with _logged(shelf, "embedded again"):
+            await shelf.embed_again(self.tenant)
 
     async def _find(self, ids: Sequence[str]) -> dict[str, MemoryShelf]:
         found = {id_: await self.find_shelf(id_) for id_ in dict.fromkeys(ids)}
@@ -230,6 +246,9 @@ class StoredMemories:
         model = self._services.models.model(shelf.settings.llm_id)
         prompt = chosen_text(self._services.prompts, "memory_extraction")
         answer = await model.complete(extraction_request(prompt, exchange, types, time))
+        if self._charge is not None:
+            with _logged(shelf, "charged"):
+                await self._charge(answer.usage)
         found = read_extraction(await self._services.workers.run(read_answer, answer.text), types, time)
         now = self._clock.now()
         origin = {"user": exchange.user, "agent": exchange.agent, "session": exchange.session}

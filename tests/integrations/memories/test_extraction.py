@@ -140,7 +140,6 @@ async def test_what_another_process_deletes_during_a_write_does_not_come_back(
         one, other = here.shelves["m1"], there.shelves["m1"]
         place = one.namespace("default", "anna")
         value = {"type": "semantic", "content": "a fact", "user": "anna"}
-        await one.write(place, {"k": value})
         put = one.store.abatch
 
         async def delete_first(ops: Any) -> Any:
@@ -150,9 +149,14 @@ async def test_what_another_process_deletes_during_a_write_does_not_come_back(
                 await other.delete_user(place)
             return await put(ops)
 
-        monkeypatch.setattr(one.store, "abatch", delete_first)
-        await one.write(place, {"k": value, "k-1": value}, "k")
-        assert await one.entries(place) == []
+        for change in (
+            lambda: one.write(place, {"k": value, "k-1": value}, "k"),
+            lambda: one.activate(place, "k", is_active=False),
+        ):
+            await one.write(place, {"k": value})
+            monkeypatch.setattr(one.store, "abatch", delete_first)
+            await change()
+            assert await one.entries(place) == []
         await one.write(place, {"k": value})
         await one.write(place, {"k": value, "k-1": value}, "k")
         assert len(await one.entries(place)) == 2

@@ -5,11 +5,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.integrations.memories import created_memories, ragflow_memory_routes
+from ragflow_lg.integrations.memories.memory_layout import message_number
+from ragflow_lg.integrations.memories.memory_prompt import PROMPT
 from ragflow_lg.integrations.memories.open_memories import open_memories
+from ragflow_lg.server.agents import quotas
 from ragflow_lg.server.settings import Settings
+from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.memories import Memories
+from tests.fakes.knowledge_models import WordEmbedder
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.integrations.memories.memory_world import FACTS
 from tests.server.http.app_server import AppServer, canvas, start_app
@@ -25,7 +33,8 @@ DECLARED: dict[str, Any] = {"memories": {"notes": {"types": ["raw"]}}}
 async def start(folder: Path, url: str = "", **sections: Any) -> AsyncGenerator[AppServer]:
     url = url or f"sqlite:///{folder}/memories.db"
     settings = Settings(checkpoints=url, checkpoint_prefix=fresh_prefix(), **sections)
-    services = fake_services(clock=SystemClock(), models=OneModel(ScriptedModel([Reply(FACTS, repeat=True)])))
+    model = ScriptedModel([Reply(FACTS, repeat=True, usage=Usage(3, 2, 1))])
+    services = fake_services(clock=SystemClock(), models=OneModel(model))
     async with (
         open_memories(settings, services) as memories,
         start_app(folder, memories=memories, sections=sections, shares_nothing="tenants" in sections) as server,
@@ -90,6 +99,12 @@ async def test_a_memory_is_created_changed_and_deleted(tmp_path: Path, url: str)
         memories: Any = server.app_state.services.of(Memories)
         store = (await memories.created._open()).store
         assert await store.asearch(("memories",)) == []
+        one, same = await memories.find_shelf(second["id"]), await memories.find_shelf(second["id"])
+        assert one._lock is same._lock
+        prompts: Any = server.app_state.services.prompts
+        prompts["style"] = "ragflow"
+        shown = (await server.get(f"/memories/{second['id']}/config"))["data"]["system_prompt"]
+        assert shown == PROMPT.ragflow
 
 
 async def test_what_is_said_is_listed_searched_switched_off_and_forgotten(tmp_path: Path, url: str) -> None:
@@ -120,7 +135,15 @@ async def test_what_is_said_is_listed_searched_switched_off_and_forgotten(tmp_pa
         assert [each["message_id"] for each in await messages(server, id_)] == [second["message_id"]]
 
 
-async def test_what_is_extracted_stands_below_its_exchange(tmp_path: Path) -> None:
+async def test_what_is_extracted_stands_below_its_exchange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbered: list[str] = []
+
+    def number(place: tuple[str, ...], key: str) -> int:
+        numbered.append(key)
+        return message_number(place, key)
+
+    monkeypatch.setattr(ragflow_memory_routes, "message_number", number)
+    monkeypatch.setattr(ragflow_memory_routes, "MAX_PAGE_SIZE", 1)
     async with start(tmp_path) as server:
         whole = await create(server, memory_type=["raw", "semantic"])
         facts = await create(server, memory_type=["semantic"])
@@ -132,8 +155,33 @@ async def test_what_is_extracted_stands_below_its_exchange(tmp_path: Path) -> No
         assert (fact["source_id"], fact["valid_at"]) == (exchange["message_id"], "2026-01-01 00:00:00")
         (alone,) = await messages(server, facts)
         assert (alone["session_id"], alone["extract"]) == ("s1", [])
+        assert len(numbered) == 3 + 2  # each entry once, and its source
+        shown = await server.get(f"{server.url}/native/v1/quotas")
+        assert next(quota["used"] for quota in shown["quotas"] if quota["name"] == "tokens_day") == 10
+        await add(server, whole, "I am Ben.")
+        key = await server.new_key(compat="0.24")
+        pages = await server.get(f"/memories/{whole}?page_size=50", headers={"Authorization": f"Bearer {key}"})
+        assert [row["source_id"] for row in pages["data"]["messages"]["message_list"]] == [0]
+        monkeypatch.setattr(quotas, "TOKENS_DAY", 10)
+        refused = await add(server, whole, "I am Eva.")
+        assert (refused["code"], "tokens_day of 10" in refused["message"]) == (429, True), refused
         await server.delete(f"/messages/{whole}:{exchange['message_id']}")
-        assert await messages(server, whole) == []
+        assert exchange["message_id"] not in {row["message_id"] for row in await messages(server, whole)}
+
+
+async def test_after_a_change_of_the_model_everything_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def find(embedders: ConfiguredEmbedders, id_: str) -> WordEmbedder:
+        return WordEmbedder(name=id_ or embedders.default)
+
+    monkeypatch.setattr(ConfiguredEmbedders, "embedder", find)
+    async with start(tmp_path) as server:
+        id_ = await create(server)
+        await add(server, id_, "I drink tea", "anna")
+        memories: Any = server.app_state.services.of(Memories)
+        await memories._tasks.settle()
+        assert (await server.put(f"/memories/{id_}", {"embd_id": "words"}))["code"] == 0
+        await memories._tasks.settle()
+        assert len((await server.get(f"/messages/search?memory_id={id_}&query=tea"))["data"]) == 1
 
 
 async def test_a_canvas_uses_a_created_memory(tmp_path: Path) -> None:
@@ -199,10 +247,12 @@ async def test_wrong_requests_are_refused_with_a_reason(tmp_path: Path, monkeypa
             ("PUT", one, {"memory_size": 5}, 101, "`memory_size` cannot be changed: a memory keeps 1,000 entries"),
             ("PUT", one, {"system_prompt": "Remember!"}, 101, "`memory_extraction` in [prompts]"),
             ("PUT", one, {"permissions": "all"}, 101, "Unknown permission 'all'"),
-            ("PUT", one, {"avatar": "x" * (ragflow_memory_routes.MAX_TEXT_CHARS + 1)}, 101, "`avatar` has more than"),
+            ("PUT", one, {"avatar": "x" * 100_001}, 101, "`avatar` has more than 100,000"),
+            ("PUT", one, {"description": "x" * 4_001}, 101, "`description` has more than 4,000"),
             ("GET", f"{one}?page_size=101", None, 101, "page_size"),
             ("POST", "/messages", sent, 101, "session_id,user_input,agent_response"),
             ("POST", "/messages", {**sent, **SAID, "session_id": "x" * 256}, 101, "`session_id` has more than 255"),
+            ("POST", "/messages", {**sent, **SAID, "session_id": "", "memory_id": ["x"] * 101}, 101, "more than 100"),
             ("GET", "/messages", None, 101, "memory_ids is required"),
             ("GET", f"/messages/search?memory_id={id_}", None, 101, "query"),
             ("GET", f"/messages?memory_id={id_}&limit=101", None, 101, "limit"),
