@@ -42,6 +42,7 @@ class Turn(Struct, eq=False):
     form: dict[str, Any] = field(default_factory=dict[str, Any])
     """The fields of the forms that wait."""
     error: str = ""
+    has_ended: bool = False
     seconds: float = 0.0
 
     @property
@@ -56,10 +57,10 @@ class Turn(Struct, eq=False):
             self.said.feed(event)
             if isinstance(event, WireNodeFinished):
                 self.path.append(event.component_id)
-                self.error = event.error or ""  # an error that does not end the turn is followed by other nodes
-            elif isinstance(event, WorkflowFinished):
-                self.error = ""
-            elif isinstance(event, UserInputs):
+                self.error = event.error or self.error  # one that does not end the turn is followed by its end
+            elif isinstance(event, WorkflowFinished | UserInputs):
+                self.error, self.has_ended = "", True
+            if isinstance(event, UserInputs):
                 self.form |= event.inputs
 
 
@@ -157,6 +158,8 @@ class There(Struct):
             turn.feed(*_read_frame(frame))
             if frame.get("code") or frame.get("event") == "cancelled":
                 turn.error = read_text({**frame, **as_map(frame.get("data"))}, "message", max_chars=2_000)
+        if not turn.has_ended:
+            turn.error = turn.error or "The stream ended early."
 
 
 def _read_frame(frame: Mapping[str, Any]) -> Iterator[WireEvent]:

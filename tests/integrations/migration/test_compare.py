@@ -162,6 +162,8 @@ def message(text: str, **data: Any) -> dict[str, Any]:
 
 
 CHUNK = {"id": "c1", "content": "Blue is calm.", "document_name": "colours.md"}
+OTHER_BRANCH = {"event": "node_finished", "data": {"component_id": "n", "error": ""}}
+ENDED = {"event": "workflow_finished", "data": {"outputs": "Sorry."}}
 FAILED = {"event": "node_finished", "data": {"component_id": "m", "error": "no key"}}
 
 
@@ -169,15 +171,17 @@ FAILED = {"event": "node_finished", "data": {"component_id": "m", "error": "no k
     ("frames", "text", "sources", "error"),
     [
         (
-            [message("", start_to_think=True), message("hm"), message("", end_to_think=True), message("Hi")],
+            [message("", start_to_think=True), message("hm"), message("", end_to_think=True), message("Hi"), ENDED],
             "Hi",
             [],
             "",
         ),
-        ([message("Hi", reference={"chunks": [CHUNK], "doc_aggs": [], "total": 1})], "Hi", ["colours.md"], ""),
-        ([{"event": "message_end", "data": {"reference": {"chunks": {"7": CHUNK}}}}], "", ["colours.md"], ""),
+        ([message("Hi", reference={"chunks": [CHUNK], "doc_aggs": [], "total": 1}), ENDED], "Hi", ["colours.md"], ""),
+        ([{"event": "message_end", "data": {"reference": {"chunks": {"7": CHUNK}}}}, ENDED], "", ["colours.md"], ""),
         ([FAILED], "", [], "no key"),
-        ([FAILED, message("Sorry."), {"event": "workflow_finished", "data": {"outputs": "Sorry."}}], "Sorry.", [], ""),
+        ([FAILED, OTHER_BRANCH, message("a")], "a", [], "no key"),
+        ([message("a"), OTHER_BRANCH], "a", [], "The stream ended early."),
+        ([FAILED, message("Sorry."), ENDED], "Sorry.", [], ""),
         ([message("a"), {"code": 500, "message": "broken", "data": False}], "a", [], "broken"),
         ([{"event": "cancelled", "data": {"message": "Agent run was cancelled."}}], "", [], "Agent run was cancelled."),
         ([{"event": 7}, {"data": 7}, {"event": "user_inputs", "data": {"inputs": [1]}}, message("x")], "x", [], ""),
