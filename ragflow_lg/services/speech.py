@@ -12,6 +12,7 @@ class SpokenText(NamedTuple):
 
     audio: bytes
     usage: Usage
+    media_type: str = "audio/mpeg"
 
 
 class Speech(Protocol):

@@ -34,6 +34,8 @@ MAX_TRANSCRIPT_BYTES = 8 * 1024 * 1024
 """Maximum size of an answer with a transcript, whose characters JSON may escape."""
 _MAX_DETAIL_CHARS = 300
 _BYTES = "application/octet-stream"
+_TYPES = {"mp3": "audio/mpeg", "opus": "audio/ogg"}
+"""Media types that are not named like their formats."""
 
 
 class EndpointSpeech:
@@ -86,7 +88,8 @@ class EndpointSpeech:
             what = f": its answer is {kind!r:.80}" if response.content else ""
             raise ServiceError(f"The speech model {settings.model!r} sent no audio{what}.")
         cost = settings.price * len(text) / 1_000_000
-        return SpokenText(response.content, Usage(estimate_tokens(text), 0, 1, cost))
+        media_type = kind if kind.startswith("audio/") else _TYPES.get(settings.format, f"audio/{settings.format}")
+        return SpokenText(response.content, Usage(estimate_tokens(text), 0, 1, cost), media_type)
 
     async def transcribe(self, name: str, mime_type: str, content: bytes) -> str:
         """Return what is said in an audio file; see `ragflow_lg.services.speech.Speech`."""

@@ -22,8 +22,6 @@ router = make_router("RAGFlow: speech")
 MAX_CHARS = 4_096
 """Maximum length of a text that is spoken: that of OpenAI's endpoint."""
 SPEECH_S = 120.0
-_TYPES = {b"RIFF": "audio/wav", b"OggS": "audio/ogg", b"fLaC": "audio/flac"}
-"""Media types by what the audio begins with. Others are taken for MP3, as in RAGFlow."""
 
 T = TypeVar("T")
 
@@ -45,7 +43,7 @@ async def speak(body: SpokenBody, request: Request, caller: Authenticated) -> Re
     await quotas.begin_turn(caller.tenant)
     spoken = await _await(request, speech.speak(body.text, ""))
     await quotas.add_usage(caller.tenant, spoken.usage)
-    return Response(spoken.audio, media_type=_TYPES.get(spoken.audio[:4], "audio/mpeg"))
+    return Response(spoken.audio, media_type=spoken.media_type)
 
 
 @router.post("/chat/audio/transcription")

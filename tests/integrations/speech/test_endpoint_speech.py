@@ -12,7 +12,12 @@ from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.integrations.mock_model.audio import tone
 from ragflow_lg.integrations.mock_model.rules import AudioReply, AudioRules
 from ragflow_lg.integrations.speech.endpoint_speech import EndpointSpeech
-from ragflow_lg.integrations.speech.speech_settings import SpeechSettings, TranscriptionSettings, find_voice
+from ragflow_lg.integrations.speech.speech_settings import (
+    AudioFormat,
+    SpeechSettings,
+    TranscriptionSettings,
+    find_voice,
+)
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from tests.fakes.mock_llm import MockLLM
 from tests.harness.rows import each_row
@@ -81,6 +86,24 @@ async def test_without_its_key_a_model_is_not_asked() -> None:
 async def test_an_answer_without_audio_is_an_error(response: HttpResponse, problem: str) -> None:
     with pytest.raises(ServiceError, match=problem):
         await speech_of(OneResponse(response), api_key="sk-1234").speak("Hello", "")
+
+
+@each_row(
+    ("format_", "sent", "media_type"),
+    [
+        ("aac", "", "audio/aac"),
+        ("pcm", "application/octet-stream", "audio/pcm"),
+        ("opus", "", "audio/ogg"),
+        ("mp3", "", "audio/mpeg"),
+        ("pcm", "audio/L16; rate=24000", "audio/l16"),
+    ],
+)
+async def test_the_type_of_audio_is_what_the_endpoint_or_the_settings_say(
+    format_: AudioFormat, sent: str, media_type: str
+) -> None:
+    http = OneResponse(HttpResponse(200, {"content-type": sent}, "", "", b"sound"))
+    speech = EndpointSpeech({"m": SpeechSettings("http://v", "m", format=format_)}, None, http)
+    assert (await speech.speak("Hello", "")).media_type == media_type
 
 
 @each_row("text", ["", "[]", "{}", '{"text": 1}', "[" * 100_000])
