@@ -102,7 +102,7 @@ class ServerSection(Section):
     """How long, at shutdown, to wait for runs to reach their next step and for responses to be sent."""
     journal: SecretStr = SecretStr("")
     """URL of the event journal, from which clients can resume: ``redis://…`` for all replicas, ``memory://`` for this
-    process. Default: the Redis server used for checkpoints, or memory if they are not in Redis."""
+    process. Redis needs ``checkpoints`` in Redis as well. Default: the Redis server used for checkpoints, or memory."""
     on_disconnect: Annotated[str, Field(pattern=r"^(continue|cancel|grace:[0-9]{1,6}(\.[0-9]{1,3})?)$")] = "continue"
     """What happens to a run without followers: ``continue``, ``cancel`` or ``grace:SECONDS``. Requests override it."""
     busy_s: Annotated[float, Field(ge=0, le=60)] = 2.0
