@@ -11,7 +11,7 @@ from msgspec import Struct
 from ragflow_lg.base.lenient_values import as_list, as_map, as_text, as_texts
 from ragflow_lg.dsl.variable_references import Reference, find_references, parse_reference
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
-from ragflow_lg.dsl_compiler.draft import Draft
+from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 from ragflow_lg.dsl_compiler.flow import breadth_first, find_predecessors, reach
 from ragflow_lg.dsl_compiler.passes.components_from_graph import components_from_graph
 
@@ -204,13 +204,21 @@ def derive_components(draft: Draft) -> dict[str, Any]:
     before = find_predecessors({each.id: each.downstream for each in found})
     return {
         each.id: {
-            "obj": {"component_name": each.name, "params": dict(each.params)},
+            "obj": {"component_name": each.name, "params": _params_of(each, draft)},
             "downstream": list(each.downstream),
             "upstream": list(before.get(each.id, ())),
             **({"parent_id": each.parent} if each.parent else {}),
         }
         for each in found
     }
+
+
+def _params_of(drawn: RawComponent, draft: Draft) -> dict[str, Any]:
+    """Return the params of a drawn component. The categories of the editor's form (``items``) are read as a map."""
+    spec = draft.catalog.get(drawn.name)
+    if drawn.name != "Categorize" or spec is None or spec.rewrite is None:
+        return dict(drawn.params)
+    return dict(spec.rewrite(drawn.params))
 
 
 def texts_at(value: Any, path: Path) -> Iterator[tuple[Path, str]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ragflow_lg.base.lenient_values import as_map, as_text, as_texts
-from ragflow_lg.dsl_compiler.ragflow_1.examined_canvas import REMOVED, Canvas, Hit, Node, Params, texts_at
+from ragflow_lg.dsl_compiler.ragflow_1.examined_canvas import REMOVED, Canvas, Edit, Hit, Node, Params, texts_at
 from ragflow_lg.dsl_compiler.ragflow_1.rules import NAMES
 
 _SWITCHES = {"temperature": "temperatureEnabled", "top_p": "topPEnabled", "max_tokens": "maxTokensEnabled"}
@@ -169,7 +169,10 @@ def categorize_fallback(canvas: Canvas) -> Iterator[Hit]:
         names = list(as_map(node.params.values.get("category_description")))
         if names and "default_category" not in node.params.values and min(names) != names[-1]:
             detail = f"{min(names)!r} in place of {names[-1]!r}"
-            yield node.params.hit("category_description", detail, node.params.set("default_category", names[-1]))
+            edits = node.params.set("default_category", names[-1])
+            if node.graph_path:  # the editor's form has the categories as `items`
+                edits += (Edit((*node.graph_path, "data", "form", "default_category"), names[-1]),)
+            yield node.params.hit("category_description", detail, edits)
 
 
 def categorize_many_targets(canvas: Canvas) -> Iterator[Hit]:

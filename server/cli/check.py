@@ -87,6 +87,8 @@ def _examine(
     url, key_env, settings, is_private = source
     if is_other:
         raise typer.BadParameter("--tenant and --ready have no meaning with --for.")
+    if is_fixing and url:
+        raise typer.BadParameter("--fix changes files: `ragflow-lg pull` first, then --for ragflow-1.0 --fix there.")
     if not paths and not url:
         raise typer.BadParameter("Name a canvas file, a folder, or a server with --from URL --key-env NAME.")
     reports, unread = report_files(paths, output, every_rule=every_rule, is_fixing=is_fixing)

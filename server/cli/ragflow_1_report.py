@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from ragflow_lg.base.errors import CompileError, ServiceError, SettingsError
 from ragflow_lg.dsl_compiler.comparison import compare_canvases
+from ragflow_lg.dsl_compiler.compiler import Source
 from ragflow_lg.dsl_compiler.deployment import NoDeployment
 from ragflow_lg.dsl_compiler.drawing import sketch_source, to_svg
 from ragflow_lg.dsl_compiler.ragflow_1 import RULES, Finding, Rule, RuleClass, as_diagnostic, examine, fix_canvas
@@ -54,8 +55,10 @@ class Report(NamedTuple):
     """What RAGFlow 1.0 does otherwise with one canvas."""
 
     name: str
-    source: bytes
+    source: Source
     findings: tuple[Finding, ...]
+    hidden: int = 0
+    """How many more findings ``--all`` shows."""
 
     @property
     def worst(self) -> RuleClass | None:
@@ -104,7 +107,7 @@ def report_server(
     reports: list[Report] = []
     for agent in agents:
         try:
-            reports.append(_examine(agent.title, json.dumps(agent.dsl, ensure_ascii=False).encode(), every_rule))
+            reports.append(_examine(agent.title, agent.dsl, every_rule))
         except CompileError as error:
             failures.append(f"{agent.title}: {error}")
     for failure in failures:
@@ -127,8 +130,10 @@ async def _read_agents(api: RagflowApi) -> tuple[list[RemoteAgent], list[str]]:
     return agents, failures
 
 
-def _examine(name: str, source: bytes, every_rule: bool) -> Report:
-    return Report(name, source, examine(source, catalog(), every_rule=every_rule))
+def _examine(name: str, source: Source, every_rule: bool) -> Report:
+    found = examine(source, catalog(), every_rule=True)
+    shown = tuple(finding for finding in found if every_rule or not finding.rule.run_time)
+    return Report(name, source, shown, len(found) - len(shown))
 
 
 def _fix_file(path: Path, *, to_standard_output: bool) -> None:
@@ -182,6 +187,10 @@ def write_report(reports: Sequence[Report], unread: int, output: str) -> int:
         sys.stdout.write(build_page(reports))
     else:
         sys.stdout.write("".join(f"{line}\n" for line in _as_text(reports)))
+        if hidden := sum(report.hidden for report in reports):
+            print_note(
+                f"--all shows {count_of(hidden, 'more finding')}: about the course of a run, or nearly all canvases."
+            )
     if unread:
         return 3
     worst = {report.worst for report in reports}

@@ -85,3 +85,16 @@ def test_the_indentation_of_a_file_stays() -> None:
     text, mended = fix_canvas(json.dumps(document, indent="\t"), catalog())
     assert [finding.rule.id for finding in mended] == ["braces-with-spaces"]
     assert text.splitlines()[1].startswith('\t"')
+
+
+@pytest.mark.parametrize("is_graph_only", [False, True])
+def test_the_default_category_is_written_where_the_editor_reads_it(is_graph_only: bool) -> None:
+    rows = {name: {"description": "", "examples": [], "to": ["m"]} for name in ("a", "b")}
+    document = expand({"c": ["Categorize", {"category_description": rows}, ["m"]], "m": MESSAGE})
+    form = {"items": [{"name": name, "uuid": name, **row} for name, row in rows.items()]}
+    document["graph"]["nodes"][1]["data"]["form"] = form
+    document["components"] = {} if is_graph_only else document["components"]
+    assert "categorize-fallback" in rules_of(document)
+    fixed = json.loads(fix_canvas(json.dumps(document), catalog())[0])
+    assert fixed["components"]["c"]["obj"]["params"]["default_category"] == "b"
+    assert fixed["graph"]["nodes"][1]["data"]["form"] == {**form, "default_category": "b"}

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ def test_the_exit_code_says_the_worst(tmp_path: Path, short: dict[str, Any], cod
     result = invoke("check", canvas(tmp_path, "a", short), "--for", "ragflow-1.0")
     assert result.exit_code == code
     assert words in result.stdout
+    assert re.match(r"--all shows \d+ more findings?: ", result.stderr)
 
 
 def test_a_finding_names_the_node_the_line_and_both_engines(tmp_path: Path) -> None:
@@ -106,4 +108,7 @@ async def test_the_agents_of_a_running_server_are_examined(tmp_path: Path, monke
             done = await command("check", "--for", "ragflow-1.0", *asked)
         assert "2 canvases: " in done.stdout, done.stderr
         assert f"The server is {name}" in done.stderr
+        assert "line 1" not in done.stdout
+        fixing = await command("check", "--for", "ragflow-1.0", *asked, "--fix")
+        assert (fixing.returncode, "pull` first" in " ".join(fixing.stderr.split())) == (2, True)
     assert list(tmp_path.iterdir()) == []
