@@ -27,7 +27,11 @@ _COMPAT: dict[str, Any] = {
             "type": "object",
             "properties": {
                 **{name: {"type": "boolean"} for name in (ALL, *BEHAVIOURS)},
-                RAGFLOW: {"enum": [*WIRES], "description": "The RAGFlow whose HTTP API clients get."},
+                RAGFLOW: {
+                    "type": "string",
+                    "examples": [*WIRES],
+                    "description": "The RAGFlow whose HTTP API clients get.",
+                },
             },
             "additionalProperties": False,
         },

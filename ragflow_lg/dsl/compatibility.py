@@ -7,6 +7,7 @@ RAGFlow whose HTTP API clients get.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, NamedTuple, cast
@@ -23,6 +24,27 @@ RAGFLOW = "ragflow"
 
 WIRES = ("0.27", "1.0")
 """The RAGFlows whose HTTP API a server speaks. The first one is the default."""
+
+OLD_SHAPES = "0.24"
+"""The responses of 0.25.0 and older."""
+LONG_PAGES = "0.25.1"
+"""The responses of 0.27, but pages of any length."""
+_SINCE = (((0, 0, 0), OLD_SHAPES), ((0, 25, 1), LONG_PAGES), ((0, 26, 0), WIRES[0]), ((1, 0, 0), WIRES[1]))
+_RELEASE = re.compile(r"v?([01])\.(\d{1,3})(?:\.(\d{1,3}))?(?:-?(?:a|b|rc|alpha|beta|dev)\.?\d{0,3})?", re.ASCII)
+
+
+def find_wire(release: Any) -> str:
+    """Return the responses that clients of a release of RAGFlow expect, or ``""`` if it is no release.
+
+    Without a third number, the newest patch is meant.
+
+    >>> [find_wire(each) for each in ("v1.0.0-rc3", "0.26.4", "0.25", "0.25.0", "0.20.5", "1", "2.0")]
+    ['1.0', '0.27', '0.25.1', '0.24', '0.24', '', '']
+    """
+    match = _RELEASE.fullmatch(release) if isinstance(release, str) else None
+    numbers = tuple(int(number or 999) for number in match.groups()) if match else ()
+    return [wire for since, wire in _SINCE if since <= numbers][-1] if numbers else ""
+
 
 MAX_NAME_CHARS = 80
 """Maximum length of a name for which similar names are searched. A canvas may be hostile."""
@@ -110,11 +132,13 @@ def read_choices(declared: Any) -> tuple[dict[str, bool | str], list[ChoiceProbl
             near = get_close_matches(name[:MAX_NAME_CHARS], names, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else _list_names()
             problems.append(ChoiceProblem(name, f"There is no behaviour {name!r:.80}.", hint))
-        elif name == RAGFLOW and value not in WIRES:
+        elif name == RAGFLOW and find_wire(value) not in WIRES:
             problem = f"{name} should be {_WIRES_TEXT}, not {value!r:.80}."
-            hint = f'Write a text. "{ALL}": true stands for all behaviours.'
+            hint = f'Write "{WIRES[-1]}", in quotes. "{ALL}": true stands for all behaviours.'
             problems.append(ChoiceProblem(name, problem, hint))
-        elif name != RAGFLOW and not isinstance(value, bool):
+        elif name == RAGFLOW:
+            choices[name] = find_wire(value)
+        elif not isinstance(value, bool):
             problem = f"{name} should be true or false, not {value!r:.80}."
             problems.append(ChoiceProblem(name, problem, "Write true or false, without quotes."))
         else:

@@ -146,6 +146,7 @@ _REFUSED = frozenset(
         "component-unknown",
         "params-invalid",
         "id-invalid",
+        "compat-invalid",
     }
 )
 """Errors that are not allowed even in a draft, unless a param is not filled in yet. All others are reported when it

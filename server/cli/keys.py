@@ -30,6 +30,15 @@ class _NewKey(NamedTuple):
 Action: TypeAlias = Literal["create", "list", "revoke"]
 
 
+def _read_compat(release: str | None) -> str | None:
+    from ragflow_lg.dsl.compatibility import find_wire
+
+    wire = find_wire(release)
+    if not wire and release not in (None, "current"):
+        raise typer.BadParameter("Enter a release of RAGFlow, such as 0.27 or 1.0, or current.")
+    return wire or release
+
+
 def keys(
     action: Annotated[Action, typer.Argument(help="What to do.")],
     name: Annotated[
@@ -38,10 +47,13 @@ def keys(
     tenant: Annotated[str, typer.Option("--tenant", help="Tenant whose agents the key gives access to.")] = "default",
     beta: Annotated[bool, typer.Option("--beta", help="Create a key that is valid only for embedded pages.")] = False,
     compat: Annotated[
-        Literal["1.0", "0.27", "0.25.1", "0.24", "current"] | None,
+        str | None,
         typer.Option(
             "--compat",
-            help="RAGFlow that the key's clients are written for. Default: current, as [compat] ragflow says.",
+            metavar="RELEASE",
+            callback=_read_compat,
+            help="Release of RAGFlow that the key's clients are written for, such as 0.24, 0.27 or 1.0. Default: "
+            "current, as [compat] ragflow says.",
         ),
     ] = None,
     agent: Annotated[
@@ -145,6 +157,7 @@ async def _create(database: Database, new: _NewKey, now_ms: int) -> str:
 def _describe(row: KeyRow, now_ms: int) -> str:
     status = "revoked" if row.revoke_ms else "valid" if row.is_valid(now_ms) else "expired"
     parts = [f"{row.prefix}…  {row.kind:<4}  {status:<7}  {_format_ms(row.create_ms)}  {row.tenant}", row.name]
+    parts.append(f"compat {row.compat}" if row.compat else "")
     parts.append(f"expires {_format_ms(row.expire_ms)}" if row.expire_ms else "")
     parts.append(f"agents {row.agents}" if row.agents else "")
     return "  ".join(part for part in parts if part)

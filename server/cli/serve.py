@@ -17,6 +17,7 @@ import typer
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.local_paths import replace_file
 from ragflow_lg.base.tasks import running
+from ragflow_lg.dsl.compatibility import RAGFLOW, WIRES
 from ragflow_lg.server.cli.options import Model, NoCheckpoint, Queue, SettingsFile
 from ragflow_lg.server.cli.terminal import print_line, print_note
 
@@ -193,6 +194,8 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
                     print_line(hand_over(key, KEY_FILE))
                 if section.mcp:
                     print_line(f"MCP server: {url}/mcp")
+                if (release := settings.compat.get(RAGFLOW, WIRES[0])) != WIRES[0]:
+                    print_line(f"Responses: those of RAGFlow {release} ([compat] ragflow)")
                 print_line(f"OpenAPI document: {url}/openapi.json")
 
             worker = None

@@ -271,7 +271,7 @@ async def search_dataset(dataset_id: str, body: NewerQuestion, request: Request,
     return await search_datasets(body, request, caller)
 
 
-async def _search(request: Request, caller: ApiCaller, body: Question, document_ids: Any, top_n: int) -> SearchResult:
+async def _search(request: Request, caller: ApiCaller, body: _Search, document_ids: Any, top_n: int) -> SearchResult:
     ids = _read_ids(body.dataset_ids)
     if not ids:
         raise RequestError("`dataset_ids` is required.", 101)

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
+from ragflow_lg.dsl.compatibility import LONG_PAGES
 from ragflow_lg.server.assembly.model_list import ListedModel, list_models
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
@@ -32,7 +33,6 @@ from ragflow_lg.server.http.ragflow.completion_routes import CompletionBody
 from ragflow_lg.server.http.ragflow.dataset_routes import read_metadata
 from ragflow_lg.server.http.ragflow.session_routes import NewSession, SessionFilters
 from ragflow_lg.server.http.shared.auth import (
-    LONG_PAGES,
     ApiCaller,
     Authenticated,
     WithAnyKey,

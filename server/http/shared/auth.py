@@ -22,7 +22,7 @@ from starlette.requests import Request
 
 from ragflow_lg.base.errors import RateError, RequestError
 from ragflow_lg.base.request_notes import current_notes
-from ragflow_lg.dsl.compatibility import RAGFLOW, WIRES
+from ragflow_lg.dsl.compatibility import LONG_PAGES, OLD_SHAPES, RAGFLOW, WIRES, find_wire
 from ragflow_lg.server.agents.file_store import name_visitor
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.shared.ragflow_1 import speaks_1
@@ -59,10 +59,6 @@ _AUDIT_PREFIX_CHARS = 12
 """Number of a refused key's characters in the audit log: enough to identify its owner."""
 CURRENT = "current"
 """The version that the canvas or the settings choose, whatever the key is for."""
-_OLD_SHAPES = "0.24"
-LONG_PAGES = "0.25.1"
-"""The response shapes of 0.27, but pages of any length."""
-COMPAT_VERSIONS = (*WIRES, LONG_PAGES, _OLD_SHAPES, CURRENT)
 _UNAUTHORIZED = "<Unauthorized '401: Unauthorized'>"
 _BETA_HEADER_MISSING = "Authorization is not valid!"
 _BETA_KEY_INVALID = "Authentication error: API key is invalid! "
@@ -116,12 +112,12 @@ class ApiCaller(Struct, frozen=True):
     @property
     def is_old(self) -> bool:
         """Whether the client expects the response shapes of RAGFlow 0.25.0 and older."""
-        return current_notes().ragflow == _OLD_SHAPES
+        return current_notes().ragflow == OLD_SHAPES
 
     @property
     def has_long_pages(self) -> bool:
         """Whether the client may ask for long pages, which RAGFlow refuses since 0.26."""
-        return current_notes().ragflow in (_OLD_SHAPES, LONG_PAGES)
+        return current_notes().ragflow in (OLD_SHAPES, LONG_PAGES)
 
 
 def get_app_state(request: Request) -> AppState:
@@ -166,9 +162,9 @@ async def authenticate(request: Request, _: _ApiKey = None) -> ApiCaller:
         raise RequestError(text, 401, status=401, has_data=True)
     _admit(request, owner)
     requested = request.headers.get(COMPAT_HEADER, "")
-    if requested not in ("", *COMPAT_VERSIONS):
-        versions = ", ".join(COMPAT_VERSIONS)
-        raise RequestError(f"X-RAGFlow-Compat must be one of {versions}, not {requested[:20]!r}.", 101)
+    if requested not in ("", CURRENT) and not find_wire(requested):
+        expected = f"a release of RAGFlow, such as {' or '.join(WIRES)}, or {CURRENT}"
+        raise RequestError(f"X-RAGFlow-Compat must be {expected}, not {requested[:20]!r}.", 101)
     note_ragflow(request, owner.compat)
     return ApiCaller(owner.tenant, owner)
 
@@ -213,15 +209,17 @@ WithAnyKey = Annotated[ApiCaller, Depends(authenticate_any)]
 """The caller of a route that also accepts the key of an embedded page."""
 
 
-def note_ragflow(request: Request, of_key: str = "", versions: Sequence[str] = COMPAT_VERSIONS) -> None:
+def note_ragflow(
+    request: Request, of_key: str = "", versions: Sequence[str] = (*WIRES, LONG_PAGES, OLD_SHAPES)
+) -> None:
     """Note the RAGFlow whose responses the client gets. The header takes precedence over the key.
 
     Pages have no key for older programs: those get reasons that visitors must not read. All paths of 1.0 begin with
     ``/api``.
     """
-    chosen = request.headers.get(COMPAT_HEADER, "") or of_key
+    chosen = find_wire(request.headers.get(COMPAT_HEADER, "") or of_key)
     notes = current_notes()
-    notes.has_ragflow = chosen in versions and chosen != CURRENT
+    notes.has_ragflow = chosen in versions
     notes.ragflow = chosen if notes.has_ragflow else get_app_state(request).settings.compat.get(RAGFLOW, WIRES[0])
     if speaks_1() and not request.url.path.startswith("/api/"):
         choose_ragflow(WIRES[0])

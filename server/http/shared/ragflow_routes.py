@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
+from ragflow_lg.dsl.compatibility import WIRES
 from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, authenticate_any, authenticate_beta
 from ragflow_lg.server.http.shared.ragflow_1 import speaks_1
 from ragflow_lg.server.http.shared.request_bodies import limit_turn, parse_flag, read_body, to_text
@@ -110,6 +111,13 @@ class Refusal(BaseModel):
     data: Annotated[Any, Field(description="Usually omitted; otherwise RAGFlow's value, such as `false`.")] = None
 
 
+_COMPAT = {
+    "name": "X-RAGFlow-Compat",
+    "in": "header",
+    "description": "Release of RAGFlow whose responses the client expects, or `current` for what the canvas and the "
+    "settings say. It takes precedence over the key's.",
+    "schema": {"type": "string", "examples": [*WIRES]},
+}
 _AUTHENTICATE = (authenticate, authenticate_any, authenticate_beta)
 
 
@@ -141,6 +149,8 @@ class RagflowRoute(APIRoute):
         signature = inspect.signature(endpoint, eval_str=True)
         if signature.return_annotation is not Response:
             endpoint = enclose(endpoint, type(self).respond, signature)
+        if path.startswith("/api/"):
+            options["openapi_extra"] = {**(options.get("openapi_extra") or {}), "parameters": [_COMPAT]}
         super().__init__(path, endpoint, **options)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:

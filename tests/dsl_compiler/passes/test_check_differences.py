@@ -120,7 +120,7 @@ def test_a_canvas_takes_precedence_over_its_deployment() -> None:
         ({"a/b": True}, "/compat/a~1b", "The behaviours are jinja_text, "),
         ({"": True}, "/compat", "The behaviours are jinja_text, "),
         ({"jinja_text": 1}, "/compat/jinja_text", "Write true or false, without quotes."),
-        ({"ragflow": True}, "/compat/ragflow", 'Write a text. "all": true stands for all behaviours.'),
+        ({"ragflow": True}, "/compat/ragflow", 'Write "1.0", in quotes. "all": true stands for all behaviours.'),
     ],
 )
 def test_an_unknown_behaviour_refuses_the_canvas(compat: Any, pointer: str, hint: str) -> None:

@@ -39,7 +39,7 @@ def test_keys_are_created_listed_and_revoked(tmp_path: Path, monkeypatch: pytest
     empty = invoke("keys", "list")
     assert (empty.stdout, empty.stderr.startswith(f"There are no keys in {file};")) == ("", True)
 
-    (key,) = keys("create", "web shop", "--tenant", "shop", "--compat", "0.24")
+    (key,) = keys("create", "web shop", "--tenant", "shop", "--compat", "v0.22.1")
     (beta,) = keys("create", "--beta", "--all-agents")
     assert (key.startswith("ragflow-"), beta.startswith("beta-")) == (True, True)
     lines = keys("list")
@@ -47,7 +47,8 @@ def test_keys_are_created_listed_and_revoked(tmp_path: Path, monkeypatch: pytest
         [f"{key[:16]}…", "api", "valid"],
         [f"{beta[:16]}…", "beta", "valid"],
     ]
-    assert "shop  web shop" in lines[0]
+    assert "shop  web shop  compat 0.24" in lines[0]
+    assert invoke("keys", "create", "x", "--compat", "2.0").exit_code == 2
     assert keys("revoke", key[:16]) == [f"revoked {key[:16]}…"]
     assert "revoked" in keys("list")[0]
     assert isinstance(invoke("keys", "revoke", key).exception, RequestError)

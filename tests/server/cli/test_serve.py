@@ -22,8 +22,9 @@ def client_of(url: str, key: str) -> httpx.Client:
 
 @pytest.mark.slow
 def test_it_serves_prints_a_key_once_and_ends_cleanly(tmp_path: Path) -> None:
-    process = start(*SERVE)
-    url, key_line, last = read_lines(process, 3)
+    process = start(*SERVE, RAGFLOW_LG_COMPAT__RAGFLOW="1.0.1")
+    url, key_line, responses, last = read_lines(process, 4)
+    assert responses == "Responses: those of RAGFlow 1.0 ([compat] ragflow)"
     assert url.startswith("http://127.0.0.1:")
     assert httpx.get(last.removeprefix("OpenAPI document: "), timeout=60).json()["openapi"] == "3.1.0"
     assert stat.S_IMODE((tmp_path / "first-api-key").stat().st_mode) == 0o600

@@ -131,9 +131,13 @@ def test_the_behaviours_of_ragflow(home: Path, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(SettingsError, match="Did you mean 'ragflow'"):
         load_settings(file)
     monkeypatch.delenv("RAGFLOW_LG_COMPAT__RAGFLOW")
-    file.write_text("[compat]\nragflow = 1.0\n")
-    with pytest.raises(SettingsError, match=r'ragflow should be "0\.27" or "1\.0", not 1\.0'):
-        load_settings(file)
+    for text, shown in (("1.0", "1.0"), ('"1"', "'1'"), ("true", "True"), ('"0.24"', "'0.24'")):
+        file.write_text(f"[compat]\nragflow = {text}\n")
+        with pytest.raises(SettingsError) as caught:
+            load_settings(file)
+        assert f'ragflow should be "0.27" or "1.0", not {shown}. Write "1.0", in quotes.' in str(caught.value)
+    file.write_text('[compat]\nragflow = "v1.0.0-rc3"\n')
+    assert load_settings(file).compatibility.ragflow == "1.0"
 
 
 def test_prompts_are_texts_or_files_next_to_the_settings(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,13 @@ async def test_who_chooses_the_version(tmp_path: Path) -> None:
         again = await server.ask(own, session_id=session)
         assert again["data"]["event"] == old
         refused = await server.get("/agents", headers={COMPAT: "2.0"})
-        assert refused["message"].startswith("X-RAGFlow-Compat must be one of 0.27, 1.0, 0.25.1, 0.24, current")
+        assert refused["message"].startswith("X-RAGFlow-Compat must be a release of RAGFlow, such as 0.27 or 1.0, or")
+        assert await form(server, own, **{COMPAT: "1.0.0-rc3"}) == new
+        assert await form(server, plain, **{COMPAT: "0.26.4"}) == old
+        wrong = await server.post("/agents", {"title": "x", "dsl": {**FORM, "compat": {"ragflow": 1.0}}})
+        assert (wrong["code"], 'Write "1.0", in quotes' in wrong["message"]) == (101, True)
+        paths = (await server.client.get(f"{server.url}/openapi.json")).json()["paths"]
+        assert "X-RAGFlow-Compat" in str(paths["/api/v1/agents"]["post"]["parameters"])
 
 
 async def test_without_a_choice_clients_get_027(server: AppServer) -> None:
