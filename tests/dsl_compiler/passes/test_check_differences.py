@@ -67,8 +67,8 @@ def test_nothing_is_reported_once_ragflows_behaviour_applies(code: str) -> None:
     option = OPTIONS[code]
     assert differences(components, "ragflow") == []
     assert differences(components, {option: True}) == []
-    assert differences(components, compatibility=Compatibility(**{option: True})) == []
-    others = Compatibility().override({"ragflow": True, option: False})
+    assert differences(components, compatibility=Compatibility().override({option: True})) == []
+    others = Compatibility().override({"all": True, option: False})
     assert [d.code for d in differences(components, compatibility=others)] == [code]
 
 
