@@ -68,18 +68,18 @@ def needs(
     elif output == "toml":
         sys.stdout.write(write_settings(missing))
     else:
-        sys.stdout.write(_as_text(found))
+        sys.stdout.write(_as_text(found, config.chat_settings().default_model))
     raise typer.Exit(1 if missing else 0)
 
 
-def _as_text(found: Sequence[Need]) -> str:
+def _as_text(found: Sequence[Need], default_model: str) -> str:
     from ragflow_lg.server.assembly.canvas_needs import LABELS, OWNERS
 
     lines: list[str] = []
     labels = {kind: label for kind, (_, label, _) in OWNERS.items()} | LABELS
     labels |= {kind: need.label for kind, need in need_kinds().items()}
     for need in found:
-        name = need.name or "the default model"
+        name = need.name or "the default model" + (f" ({default_model})" if need.kind == "model" else "")
         lines.append(f"{need.state:<11}  {labels.get(need.kind, need.kind)} {name}  ({', '.join(need.users)})")
         if need.problem:
             lines.append(f"{'':<11}  {need.problem}")

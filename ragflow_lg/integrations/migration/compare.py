@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.server.cli.options import AllowPrivate, Inputs, Model, SettingsFile
 from ragflow_lg.server.cli.terminal import count_of, print_note, printable
 
@@ -154,7 +154,10 @@ class _Comparison(NamedTuple):
             for number, talk in enumerate(talks, 1):
                 self.progress(f"{number}/{len(talks)}: {talk[0]}")
                 both = (converse(side, talk, self.inputs) for side in (there, Here(runner)))
-                pairs += map(_pair, talk, *await asyncio.gather(*both))
+                turns = await asyncio.gather(*both)
+                if not there.has_opened:
+                    raise ServiceError(turns[0][0].error)
+                pairs += map(_pair, talk, *turns)
         return Report(pairs, (server.name, f"ragflow-lg {__version__}"), f"{title} ({id_})", there.left)
 
 

@@ -36,19 +36,22 @@ def show_progress() -> Generator[Callable[[str], None]]:
     from rich.text import Text
 
     console = Console(stderr=True, highlight=False)
-    shown_at = -INTERVAL_S
+    shown_at, waiting = -INTERVAL_S, Text()
     with console.status("") as status:
 
         def show(line: str) -> None:
-            nonlocal shown_at
-            text = Text("".join(c if c.isprintable() else " " for c in line)[:110])
+            nonlocal shown_at, waiting
+            waiting = Text("".join(c if c.isprintable() else " " for c in line)[:110])
             if console.is_terminal:
-                status.update(text)
+                status.update(waiting)
             elif time.monotonic() - shown_at >= INTERVAL_S:
                 shown_at = time.monotonic()
-                console.print(text, soft_wrap=True)
+                console.print(waiting, soft_wrap=True)
+                waiting = Text()
 
         yield show
+    if waiting and not console.is_terminal:  # the last line
+        console.print(waiting, soft_wrap=True)
 
 
 MAX_SHOWN = 20
@@ -233,12 +236,14 @@ def _write_list(
     problems: Sequence[str],
 ) -> None:
     """Write the list of what is to be set. Canvases with errors become problems."""
+    from ragflow_lg.adapters.chat.chat_settings import DEMO
     from ragflow_lg.integrations.migration.puller import first_problem
     from ragflow_lg.integrations.migration.settings_text import LIST_FILE, write_list
     from ragflow_lg.server.assembly.canvas_needs import list_needs
     from ragflow_lg.server.assembly.library import load_canvas
 
     missing: list[str] = []
+    demo = ("model", "") if settings.chat_settings().default_model == DEMO else None
     for agent in manifest.agents.values():
         file = folder.absolute(agent.file)
         if not file.is_file():
@@ -249,9 +254,11 @@ def _write_list(
             reason = first_problem(error)
             report.problems.append(f"{agent.file} has errors: see `ragflow-lg check {agent.file}` ({reason})")
             continue
-        needs = [need for need in list_needs(canvas.plan, settings) if need.state == "missing"]
+        # Without a default model, the demo answers where a node names none.
+        needs = [n for n in list_needs(canvas.plan, settings) if n.state == "missing" or (n.kind, n.name) == demo]
         missing += [write_missing(needs)] if needs else []
-    sections = "\n".join(dict.fromkeys("\n".join(missing).split("\n\n")))
+    parts = dict.fromkeys("\n".join(missing).split("\n\n"))
+    sections = "\n".join(sorted(parts, key=lambda part: "\ndefault_model" not in part))  # it belongs before all tables
     every = list(dict.fromkeys([*problems, *report.problems]))
     folder.write(LIST_FILE, write_list(report.blanked, servers, sections, every).encode())
 

@@ -118,6 +118,8 @@ class There(Struct):
     api: RagflowApi
     agent_id: str
     left: list[str] = field(default_factory=list[str])
+    has_opened: bool = False
+    """Whether a session could be made."""
 
     @property
     def _sessions(self) -> str:
@@ -141,6 +143,7 @@ class There(Struct):
         row = as_map(await self.api.send("POST", self._sessions, body={"name": "ragflow-lg compare"}))
         if not is_id(id_ := read_text(row, "id", max_chars=200)):
             raise ServiceError("RAGFlow opened no session.")
+        self.has_opened = True
         return id_
 
     async def _delete(self, id_: str) -> None:

@@ -140,6 +140,9 @@ async def test_a_failure_over_there_is_shown_and_cleaned_up() -> None:
         assert done.returncode == 1
         assert "is already running" in " ".join(done.stdout.split())
         assert [request.method for request in server.received][-3:] == ["POST", "DELETE", "GET"]  # cancel, delete, look
+        server.answers[f"POST /api/v1/agents/{'a1' * 16}/sessions"] = {"body": {"code": 102, "message": "No canvas."}}
+        refused = await compare(server.url, ECHO, "a house", title="Painter")
+        assert (refused.returncode, refused.stdout, "No canvas." in refused.stderr) == (2, "", True)
 
 
 @pytest.mark.slow

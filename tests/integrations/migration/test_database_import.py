@@ -1,6 +1,10 @@
 """From a running server to a conversation that goes on here, by the commands."""
 
+import asyncio
 import json
+import os
+import re
+import subprocess
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -13,8 +17,9 @@ from ragflow_lg.server.database.key_repository import KeyRepository
 from tests.fakes.canvas import canvas, node
 from tests.fakes.embedded import OneEmbedder, fill
 from tests.fakes.services import Reply
+from tests.harness.pages import ROOT
 from tests.integrations.migration.commands import command, open_here, pull
-from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, start_app
+from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, asks, start_app
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +29,13 @@ MOVED = Path("moved")
 async def populate(server: AppServer) -> dict[str, list[str]]:
     """Create five agents with four sessions each. Return the sessions by title."""
     sessions: dict[str, list[str]] = {}
-    canvases = {"Echo": ECHO, "Second echo": ECHO, "Third echo": ECHO, "Model": MODEL, "Form": FORM}
+    canvases = {
+        "Echo": ECHO,
+        "Second echo": ECHO,
+        "No model": asks("{sys.query}", llm_id=""),
+        "Model": MODEL,
+        "Form": FORM,
+    }
     for title, dsl in canvases.items():
         agent = await server.agent(dsl, title)
         for number in range(4):
@@ -41,6 +52,7 @@ async def test_agents_and_sessions_go_on_here(tmp_path: Path, monkeypatch: pytes
         done = await pull(server.url, "--sessions")
         assert done.returncode == 0, done.stderr
         assert "5 agents written" in done.stdout
+        assert "\ndefault_model = " in (MOVED / "TO_SET.md").read_text("utf-8")
         assert "the same messages as there: 20; waiting for an answer: 4" in done.stdout
         agents = {row["title"]: row["id"] for row in (await server.client.get("/agents")).json()["data"]["canvas"]}
         before = (await server.client.get(f"/agents/{agents['Echo']}/sessions/{sessions['Echo'][0]}")).json()["data"]
@@ -66,6 +78,24 @@ async def test_agents_and_sessions_go_on_here(tmp_path: Path, monkeypatch: pytes
     assert frames[-1]["session_id"] == sessions["Echo"][0]
     resumed = await command("resume", sessions["Form"][2], "--input", "size=7")
     assert '"content": "Size 7"' in resumed.stdout
+
+
+async def test_a_file_goes_back_by_the_command_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "from_ragflow.md").read_text("utf-8")
+    (shown,) = re.findall(r"^python3 -c .*?-d @-$", page, re.MULTILINE | re.DOTALL)
+    async with start_app(tmp_path) as server:
+        agent = await server.agent(ECHO, "Customer service")
+        monkeypatch.setenv("THEIR_KEY", server.key)
+        await pull(server.url)
+        file = MOVED / "agents" / "customer_service.json"
+        own = {**json.loads(file.read_text("utf-8").replace("You said", "You wrote")), "compat": "ragflow"}
+        file.write_text(json.dumps(own), "utf-8")
+        variables = {**os.environ, "RAGFLOW": server.url, "RAGFLOW_KEY": server.key, "AGENT": own["id"]}
+        sent = await asyncio.to_thread(
+            subprocess.run, ["sh", "-c", shown], cwd=MOVED, env=variables, capture_output=True, text=True
+        )
+        assert json.loads(sent.stdout)["code"] == 0, sent.stderr
+        assert (await server.get(f"/agents/{agent}"))["data"]["dsl"] == own["dsl"]
 
 
 async def test_a_session_that_went_on_there_is_brought_up_to_date(

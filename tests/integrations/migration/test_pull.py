@@ -99,6 +99,7 @@ async def test_the_same_agents_come_from_every_generation() -> None:
             fill(server, generation, agents)
             done = await pull(server.url, "--sessions", folder=f"from{generation}")
         assert "10 agents and 20 sessions moved in" in done.stdout, done.stderr
+        assert "sessions of Agent 9: 2/2 moved in" in done.stderr
         waiting = 0 if generation == "1.0" else 4  # those with a form
         assert f"the same messages as there: 20; waiting for an answer: {waiting}" in done.stdout, done.stderr
         assert done.stderr.count("does not store that a form waits") == 4 - waiting

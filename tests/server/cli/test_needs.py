@@ -73,6 +73,11 @@ def test_a_canvas_that_needs_nothing() -> None:
     assert (result.exit_code, result.stdout) == (0, "The canvas needs nothing from outside.\n")
 
 
+def test_the_model_of_nodes_without_one_is_named() -> None:
+    result = invoke("needs", save("a.json", {"m": node("LLM", {"prompts": [{"role": "user", "content": "x"}]})}))
+    assert result.stdout.startswith("present      model the default model (demo)  (m)\n")
+
+
 def test_a_run_names_everything_that_is_missing_before_it_begins(file: Path) -> None:
     result = invoke("run", file, "x", "--events", "pretty")
     lines = result.stderr.splitlines()
