@@ -29,7 +29,8 @@ REASONS = {
     "auth": "Sign in with an API key, or as a user of the server's settings.",
     "system": "Of `system`, this server has `version`, `ping` and `healthz`. API keys are created with "
     "`ragflow-lg keys create` and revoked with `ragflow-lg keys revoke`.",
-    "mcp": "MCP servers come from the server's settings ([mcp]); change them there.",
+    "mcp": "MCP servers come from the server's settings ([mcp]); change them there. This server itself is one at "
+    "`/mcp`, with `ragflow-lg serve --mcp`.",
     "datasets": _DATASETS,
     "documents": _DATASETS,
     "document": "Files of agents are at `/api/v1/agents/attachments/ID/download`. " + _DATASETS,

@@ -15,7 +15,7 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.base.errors import CompileError, ConflictError, RequestError
+from ragflow_lg.base.errors import CANCELLED_TEXT, CompileError, ConflictError, RequestError
 from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.server.agents import retention
 from ragflow_lg.server.agents.agent_versions import DRAFT, PUBLISHED, find_version
@@ -319,7 +319,8 @@ def _parse_date_ms(text: str) -> int:
 def build_row(session: SessionRow, messages: Sequence[MessageRow], version_title: str, canvas: Any) -> dict[str, Any]:
     """Build RAGFlow's row of a session."""
     shown = [_build_message(message) for message in messages]
-    if session.errors and messages and messages[-1].role == "assistant" and not messages[-1].content:
+    has_failed = session.errors and session.errors != CANCELLED_TEXT
+    if has_failed and messages and messages[-1].role == "assistant" and not messages[-1].content:
         shown[-1]["content"] = f"**ERROR**: {session.errors}"  # as its client received it
     row: dict[str, Any] = {
         "id": session.id,

@@ -17,6 +17,7 @@ async def test_a_reason_is_given_for_what_the_server_does_not_have(server: AppSe
         ("PATCH", "/users/me", "[server.users]"),
         ("POST", "/system/tokens", "`ragflow-lg keys create`"),
         ("POST", "/mcp/servers", "[mcp]"),
+        ("POST", "/mcp", "`ragflow-lg serve --mcp`"),
         ("PUT", "/mcp/servers/0123", "[mcp]"),
         ("POST", "/mcp/servers/import", "[mcp]"),
         ("PATCH", "/memories", "memories"),

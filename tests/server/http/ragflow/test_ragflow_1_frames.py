@@ -132,7 +132,7 @@ async def test_a_turn_that_fails(new: AppServer) -> None:
 
 
 async def test_a_turn_that_is_cancelled(new: AppServer) -> None:
-    new.model.replies += [Reply(chunks=["Let me"], hangs=True)] * 3
+    new.model.replies += [*[Reply(chunks=["Let me"], hangs=True)] * 2, Reply(chunks=[], hangs=True)]
     agent_id = await new.agent(MODEL)
     messages = [{"role": "user", "content": "hi"}]
     for body in ({"stream": True}, {}, {"openai-compatible": True, "messages": messages, "stream": True}):
@@ -143,6 +143,8 @@ async def test_a_turn_that_is_cancelled(new: AppServer) -> None:
         await wait_while(lambda: not new.model.is_hanging)
         assert (await new.post(f"/tasks/{session}/cancel"))["data"] is True
         answer = await asked
+        stored = (await new.get(f"/agents/{agent_id}/sessions/{session}"))["data"]["message"][-1]
+        assert stored["content"] == ("" if "messages" in body else "Let me")
         if "messages" in body:
             assert '"finish_reason":"cancelled"' in answer.text
             assert f'"cancelled":{{"message":"{CANCELLED}"}}' in answer.text
