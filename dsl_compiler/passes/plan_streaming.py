@@ -48,10 +48,11 @@ def plan_streaming(draft: Draft, reporter: Reporter) -> Draft:
 
 def _plan(draft: Draft, flow: Flow, node: PlanNode, disturbing: Disturbing) -> MessagePlan:
     alternatives = tuple(node.spec.shows(node.params))
-    if draft.compatibility.old_values:
+    if is_old := draft.compatibility.old_values:
         alternatives = tuple(map(_read_as_before, alternatives))
     nodes_read = {r.node for text in alternatives for r in text.template.references if r.kind == "output"}
-    live = {r.node for text in alternatives if text.is_live for r in text.template.references if is_answer(r)}
+    # A text that is shown as a whole collects the stream in RAGFlow.
+    live = {r.node for text in alternatives if text.is_live or is_old for r in text.template.references if is_answer(r)}
     models = frozenset(
         p
         for p in flow.predecessors[node.id]

@@ -144,9 +144,9 @@ def tool(
     """Return a decorator that builds a tool. In a node, its arguments are parameters with the given ``defaults``.
 
     If the argument ``needs`` is missing or blank, the function is not called: a node's result is then ``blank``, and a
-    model reads what is missing. ``read_name`` returns the function name if the canvas sets one. ``service`` is the
-    service that it calls, whose key is then a requirement. ``label`` is a prefix of error messages for the model; by
-    default, it is the name if there is a service. ``options`` are additional fields of
+    model reads what is missing (with ``old_values``, ``blank``). ``read_name`` returns the function name if the canvas
+    sets one. ``service`` is the service that it calls, whose key is then a requirement. ``label`` is a prefix of error
+    messages for the model; by default, it is the name if there is a service. ``options`` are additional fields of
     `ragflow_lg.component.spec.ComponentSpec`; with the effects ``writes``, no call ever starts twice.
     """
     _set_defaults(options, outputs, service)
@@ -155,18 +155,18 @@ def tool(
     params_type = _with_arguments(name, params, arguments, {"query": "{sys.query}"} if defaults is None else defaults)
 
     def decorate(call: Callable[[RunContext, P, A], Awaitable[ToolResult]]) -> ComponentSpec[RunContext, P]:
+        find = _unless_blank(call, needed, blank)
+
         async def call_for_model(ctx: RunContext, node_params: P, values: A) -> ToolResult:
-            _check_needed(values, needed)
-            return await call(ctx, node_params, values)
+            if _lacks(values, needed) and not ctx.compatibility.old_values:
+                raise _missing_argument(needed)
+            return await find(ctx, node_params, values)
 
         rules = ToolRules(function, arguments, call_for_model, needed, canvas_arguments, prefix, read_name, service)
 
         async def run(ctx: RunContext, node_params: P) -> ComponentOutputs:
             values = cast("A", _node_arguments(ctx, rules, node_params))
-            if needed and _is_blank(getattr(values, needed)):
-                result = blank(node_params) if callable(blank) else blank
-            else:
-                result = await call(ctx, node_params, values)
+            result = await find(ctx, node_params, values)
             ctx.cite(result.chunks, result.documents)
             return outputs.model_validate(dict(result.outputs))
 
@@ -184,6 +184,21 @@ def tool(
         )
 
     return decorate
+
+
+def _unless_blank(
+    call: Callable[[RunContext, P, A], Awaitable[ToolResult]],
+    needed: str,
+    blank: ToolResult | Callable[[P], ToolResult],
+) -> Callable[[RunContext, P, A], Awaitable[ToolResult]]:
+    """Return a function that makes the call only with the argument that it needs."""
+
+    async def find(ctx: RunContext, node_params: P, values: A) -> ToolResult:
+        if _lacks(values, needed):
+            return blank(node_params) if callable(blank) else blank
+        return await call(ctx, node_params, values)
+
+    return find
 
 
 def _set_defaults(options: SharedOptions[P], outputs: type[ComponentOutputs], service: ToolService | None) -> None:
@@ -253,11 +268,14 @@ def _is_blank(value: JsonValue) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def _check_needed(values: BaseModel, argument: str) -> None:
-    """Check that a model's call contains the argument that the tool needs."""
-    if argument and _is_blank(getattr(values, argument)):
-        problem = PydanticCustomError("missing", "This argument is required and must not be blank")
-        raise ValidationError.from_exception_data("Arguments", [{"type": problem, "loc": (argument,), "input": None}])
+def _lacks(values: BaseModel, needed: str) -> bool:
+    return bool(needed) and _is_blank(getattr(values, needed))
+
+
+def _missing_argument(argument: str) -> ValidationError:
+    """Return the error of a model's call without the argument that the tool needs."""
+    problem = PydanticCustomError("missing", "This argument is required and must not be blank")
+    return ValidationError.from_exception_data("Arguments", [{"type": problem, "loc": (argument,), "input": None}])
 
 
 def describe_validation_error(error: ValidationError) -> str:

@@ -55,17 +55,20 @@ from ragflow_lg.models.model_call import (
     strip_checked_thinking,
 )
 from ragflow_lg.models.prompts import ChatMessage
-from ragflow_lg.services.chat import ChatModel, ChatRequest, Usage
+from ragflow_lg.services.chat import ChatModel, ChatRequest, ToolSchema, Usage
 
 _STEP = "question"
 _MIN_MESSAGES = 4
 """In shorter conversations, the question is not rewritten."""
 
 
-async def with_standalone_question(ctx: RunContext, model: ChatModel, request: ChatRequest) -> ChatRequest:
+async def with_standalone_question(
+    ctx: RunContext, model: ChatModel, request: ChatRequest, tools: tuple[ToolSchema, ...] = ()
+) -> ChatRequest:
     """Replace the last message in a longer conversation with a self-contained question.
 
-    Models copy words from the question into tool arguments; a search for "it" would find nothing.
+    Models copy words from the question into tool arguments; a search for "it" would find nothing. ``tools`` are offered
+    to the model, but its calls are not made: the question then stays as it is.
     """
     messages = list(request.messages)
     if len(messages) < _MIN_MESSAGES or messages[-1]["role"] != "user":
@@ -77,7 +80,7 @@ async def with_standalone_question(ctx: RunContext, model: ChatModel, request: C
         conversation = _conversation(messages)
         days = {name: describe_today(ctx, at) for at, name in enumerate(("yesterday", "today", "tomorrow"), -1)}
         system = engine_prompt(ctx, "standalone_question", conversation=conversation, **days)
-        rewriting = ChatRequest(system, ({"role": "user", "content": "Output: "},), request.sampling)
+        rewriting = ChatRequest(system, ({"role": "user", "content": "Output: "},), request.sampling, tools=tools)
         start = log.now()
         answer = await ask(ctx, model, rewriting)
         question = strip_thinking(answer.text).strip()
@@ -234,7 +237,8 @@ async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage
         reserved_tokens=min(reserved, model.context_tokens // 4),
     )
     if _is_streaming(ctx, params):
-        request = await with_standalone_question(ctx, model, request)
+        offered = toolbox.schemas if ctx.compatibility.old_values else ()
+        request = await with_standalone_question(ctx, model, request, offered)
     stream = _stream(ctx, params, request)
     if ctx.compatibility.old_values and stream is not None and ctx.references["chunks"] and len(request.messages) < 6:
         guidelines = f"{guidelines}\n{engine_prompt(ctx, 'citation_guidelines')}"  # of the engine as well, in RAGFlow

@@ -209,6 +209,7 @@ def _request(ctx: RunContext, params: Params) -> HttpRequest:
         body=body,
         proxy=params.proxy,
         timeout_s=params.timeout,
+        text_charset="latin-1" if ctx.compatibility.old_values else "",
     )
 
 

@@ -90,6 +90,17 @@ def loop_condition_holds(left: Any, name: str, right: Any) -> bool:
     return _compare(left, name, right)
 
 
+# Turns
+
+BEGIN = "begin"
+"""The id of the only component that a turn can begin with."""
+
+
+def is_form(node: str) -> bool:
+    """Return whether an answer continues the turn that waits for a node, which only the node's id tells."""
+    return "userfillup" in node.lower()
+
+
 # Lists, maps and variables
 
 
@@ -277,6 +288,16 @@ def match_category(answer: str, names: Sequence[str]) -> str | None:
     """
     best = max(names, key=lambda name: answer.lower().count(name.lower()))
     return best if best.lower() in answer.lower() else None
+
+
+def strip_thoughts(answer: str) -> str:
+    """Return what follows the last closing tag of an answer, unless no opening tag precedes it.
+
+    >>> strip_thoughts("<think>a</think>b</think>c"), strip_thoughts("a</think>b")
+    ('c', 'a</think>b')
+    """
+    thought, _, text = answer.rpartition("</think>")
+    return text if "<think>" in thought else answer
 
 
 def strip_user_label(question: str) -> str:

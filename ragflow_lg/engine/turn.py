@@ -23,6 +23,7 @@ from ragflow_lg.dsl.chat_messages import (
     question_message,
 )
 from ragflow_lg.dsl.forms import stored_files
+from ragflow_lg.dsl.old_values import BEGIN
 
 _UNREADABLE = "The files of the request cannot be read"
 
@@ -59,6 +60,8 @@ async def open_turn(
         record["files"] = {SYS_FILES: known}
     if plan.compatibility.old_values:
         record["cites_last"] = True
+        if plan.entry != BEGIN:
+            record["error"] = [0, 0, plan.entry, f"With old_values, a turn begins only with the id {BEGIN!r}."]
     if plan.region_shapes:
         record["regions"] = {**plan.region_shapes}
     if files:

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import ComponentError, ServiceError
 from ragflow_lg.base.thinking import (
-    CLOSING,
     AnswerPart,
     ThinkingSplitter,
     as_aside,
@@ -25,7 +24,7 @@ from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import MAX_TEXT_CHARS, JsonValue
 from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.component.events import ModelCalled
-from ragflow_lg.dsl.old_values import PieceReader
+from ragflow_lg.dsl.old_values import PieceReader, strip_thoughts
 from ragflow_lg.dsl.variable_references import Template
 from ragflow_lg.models.answer_checks import (
     EMPTY_TRIES,
@@ -250,7 +249,7 @@ def strip_checked_thinking(ctx: RunContext, answer: str) -> str:
         ComponentError: if nothing is left.
     """
     if ctx.compatibility.old_values:
-        return answer.rpartition(CLOSING)[2]
+        return strip_thoughts(answer)
     if problem := find_thinking_problem(answer):
         raise ComponentError(f"{problem}. {_THINKING_ADVICE}")
     return strip_thinking(answer)

@@ -17,6 +17,7 @@ from ragflow_lg.component.plan import Plan
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.forms import begin_answer, form_problems
+from ragflow_lg.dsl.old_values import is_form
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.engine.turn import resume_turn, stored_end
 from ragflow_lg.runs.pauses import Pause, belong_to_conversation, match_answers, open_pauses, stored_answers
@@ -78,7 +79,8 @@ async def find_graph_input(
     pauses = open_pauses(snapshot, canvas.plan.unchecked_forms)
     if intent != "start" or request.get("inputs"):
         await check_canvas(canvas, config, snapshot)
-    if intent == "start" and not pauses:
+    is_old = canvas.plan.compatibility.old_values
+    if intent == "start" and (not pauses or (is_old and not is_form(pauses[0].node))):
         return _begin(canvas, request, ignores_unknown=ignores_unknown)
     session = f"The session {name!r}" if name else "The session"
     if intent == "resume" and not pauses:
@@ -94,11 +96,7 @@ async def find_graph_input(
         return GraphInput(_command(answers_by_pause) if answers_by_pause else None)
     refuses_unknown = intent == "resume" or not ignores_unknown
     answers = match_answers(
-        pauses,
-        request,
-        is_strict=intent == "resume",
-        refuses_unknown=refuses_unknown,
-        shares_fields=canvas.plan.compatibility.old_values,
+        pauses, request, is_strict=intent == "resume", refuses_unknown=refuses_unknown, shares_fields=is_old
     )
     if not answers:
         return GraphInput(unanswered=pauses)

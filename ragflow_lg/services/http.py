@@ -30,6 +30,8 @@ class HttpRequest(Struct, frozen=True):
     timeout_s: float = 60.0
     max_response_bytes: int | None = None
     """A limit below the one of the client."""
+    text_charset: str = ""
+    """The charset of a ``text/…`` response whose headers name none, instead of the one that it declares."""
     is_binary: bool = False
     """Whether the response is needed as bytes; its ``text`` is then empty."""
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ragflow_lg.dsl.old_values import is_form
 from tests.harness.cases import Case
 from tests.harness.frames import answer_pieces, find_frame_problems
 from tests.harness.node_order import find_order_problem
@@ -40,8 +41,11 @@ def differences(case: Case, results: Sequence[TurnResult]) -> dict[str, str]:
 
 
 def _is_resumed(results: Sequence[TurnResult], number: int) -> bool:
-    """Return whether the previous turn has left a form open."""
-    return number > 0 and bool(results[number - 1].frames) and results[number - 1].frames[-1]["event"] == "user_inputs"
+    """Return whether the turn answers a form that the previous one has left open."""
+    before, plan = results[number - 1].frames if number else (), results[number].plan
+    forms = [id_ for id_, node in plan.nodes.items() if node.spec.kind == "interrupt"]
+    is_answer = not plan.compatibility.old_values or any(map(is_form, forms))
+    return bool(before) and before[-1]["event"] == "user_inputs" and is_answer
 
 
 def _problem(case: Case, number: int, field: str, expected: Record, ours: Record, result: TurnResult) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, create_model
 
 from ragflow_lg.base.errors import ServiceError
@@ -92,7 +93,10 @@ def scripted_tool(real: AnySpec) -> AnySpec:
     def any_output(params: ComponentParams) -> Iterable[str] | None:
         return None
 
-    @tool(
+    async def play(ctx: RunContext, params: ComponentParams, arguments: Arguments) -> ToolResult:
+        return await _scripts.get().play(function, arguments.model_dump(mode="json", exclude_unset=True))
+
+    spec = tool(
         real.name,
         function=function,
         params=real.params,
@@ -102,8 +106,12 @@ def scripted_tool(real: AnySpec) -> AnySpec:
         needs=needs,
         output_names=any_output,
         description="Scripted.",
-    )
-    async def run(ctx: RunContext, params: ComponentParams, arguments: Arguments) -> ToolResult:
-        return await _scripts.get().play(function, arguments.model_dump(mode="json", exclude_unset=True))
+    )(play)
+    assert spec.tool is not None
+    rules = spec.tool
 
-    return run
+    async def call(ctx: RunContext, params: ComponentParams, arguments: Arguments) -> ToolResult:
+        # What a call without its query finds is a matter of RAGFlow's tools, which the scripts stand for.
+        return await (play if ctx.compatibility.old_values else rules.call)(ctx, params, arguments)
+
+    return replace(spec, tool=replace(rules, call=call))

@@ -114,7 +114,7 @@ class GuardedHttpClient:
             raise _failure(url, error) from error
         if request.is_binary:
             return HttpResponse(status, dict(headers), "", str(message.url), body)
-        return HttpResponse(status, dict(headers), _decode(body, headers), str(message.url))
+        return HttpResponse(status, dict(headers), _decode(body, headers, request.text_charset), str(message.url))
 
     def open_pool(self, max_connections: int) -> httpcore.AsyncConnectionPool:
         """Create a pool for a longer conversation; the caller closes it. All its connections use checked addresses."""
@@ -307,8 +307,11 @@ def _content(request: HttpRequest) -> tuple[bytes | None, bytes]:
         raise ServiceError("The body of the request cannot be encoded as JSON.") from error
 
 
-def _decode(body: bytes, headers: Mapping[str, str]) -> str:
-    for charset in _declared_charsets(body, headers.get("content-type", "")):
+def _decode(body: bytes, headers: Mapping[str, str], text_charset: str = "") -> str:
+    kind = headers.get("content-type", "")
+    if text_charset and "text" in kind.lower() and not _CHARSET.search(kind):
+        return body.decode(text_charset, "replace")
+    for charset in _declared_charsets(body, kind):
         try:
             if codecs.lookup(charset).name not in _SLOW_CHARSETS:
                 return body.decode(charset, "replace").removeprefix("\ufeff")

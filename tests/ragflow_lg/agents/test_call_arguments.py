@@ -6,8 +6,10 @@ from typing import Any
 
 from ragflow_lg.adapters.chat.openai_messages import write_messages
 from ragflow_lg.agents.call_arguments import conversation_calls, repair_calls
+from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.services.chat import AnswerEnd, ChatRequest, ToolCall
 from tests.fakes.agents import play_agent, tool_calls
+from tests.fakes.policies import Canvases
 from tests.fakes.services import Reply, fake_services
 from tests.harness.rows import each_row, read_rows
 
@@ -90,6 +92,12 @@ async def test_no_arguments_are_an_empty_object(text: str) -> None:
     assert turn.tool_results == ["Invalid arguments: query: This argument is required and must not be blank."]
     assert turn.http.requests == []
     assert arguments_sent(turn.model.requests[-1][1]) == [{}]
+
+
+async def test_with_old_values_a_search_without_its_query_finds_nothing() -> None:
+    deployment = Canvases(compatibility=Compatibility(old_values=True))
+    turn = await play_agent([tool_calls(("wikipedia_search_0", "{}")), Reply("ok")], deployment=deployment)
+    assert (turn.run.answer, turn.tool_results, turn.http.requests) == ("ok", [""], [])
 
 
 PIECES = (*read_rows("pieces_of_calls"), "x" * 300, "{" * 300)
