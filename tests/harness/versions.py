@@ -126,16 +126,24 @@ def requirements(name: str) -> list[str]:
     return listed if name == "newest" else [*listed, *(line for line in extras["dev"] if line.startswith(TOOLS))]
 
 
-def install(folder: Path, name: str, python: str) -> None:
-    """Install an environment into a folder of its own; what is not chosen has the versions of ``constraints.txt``."""
+def install(folder: Path, name: str) -> str:
+    """Install an environment into a folder of its own; what is not chosen has the versions of ``constraints.txt``.
+
+    Return its Python. Another one gets a virtual environment, so that its processes find the packages as well.
+    """
     pins = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     others = folder / "constraints.txt"
     kept = {"oldest": [line for line in pins if not line.startswith("lang")], "newest": []}.get(name, pins)
     others.write_text("\n".join(kept), "utf-8")
-    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "--target", folder, "-c", others, *requirements(name)], check=True)
+    python, target = sys.executable, ["--target", folder]
+    if "python" in name:
+        subprocess.run([name, "-m", "venv", folder], check=True)
+        python, target = str(folder / "bin" / "python"), []
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *target]
+    subprocess.run([*pip, "-c", others, *requirements(name)], check=True)
+    return python
 
 
 def play(command: Sequence[str], environment: Mapping[str, str]) -> str:
@@ -149,9 +157,8 @@ def play(command: Sequence[str], environment: Mapping[str, str]) -> str:
 
 def play_packages(name: str) -> Iterator[tuple[str, str, str, str]]:
     """Play the list of tests in an environment. Yield its rows."""
-    python, folder = (name if "python" in name else sys.executable), ROOT / ".cache" / "versions" / Path(name).name
-    if name != "pinned":
-        install(folder, name, python)
+    folder = ROOT / ".cache" / "versions" / Path(name).name
+    python = sys.executable if name == "pinned" else install(folder, name)
     environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
     told = subprocess.run([python, "-c", TOLD], env=environment, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
     result = play([python, "-m", "pytest", "-m", "not slow and not elasticsearch", *TESTS], environment)
