@@ -131,7 +131,7 @@ class Puller(Struct):
     async def _pull_agent(self, agent: RemoteAgent) -> None:
         there = build_agent_file(agent)
         known, here = self.manifest.agents.get(agent.id), self.here.get(agent.id)
-        is_same = here is not None and there.hash in (here.hash, hash_without_own(here.document))
+        is_same = here is not None and (here.hash == there.hash or hash_without_own(here.document) == there.hash)
         is_changed_here = here is not None and not is_same and here.hash != (known.hash if known else "")
         if there.blanked:
             self.report.blanked[agent.title] = there.blanked

@@ -98,6 +98,7 @@ def test_the_settings_are_valid_and_without_secrets() -> None:
     assert knowledge.api_key == Secret(env="THEIR_KEY")
     assert settings.tool_servers["3c"].url.get_secret_value() == "https://w.example/mcp"
     assert settings.tool_servers["3c"].variables == {"Authorization": Secret(env="RAGFLOW_MCP_WEATHER_AUTHORIZATION")}
+    assert "# MCP server Weather: 1 tool\n" in text
     assert "s3cret" not in text
     assert "pw" not in text
 
