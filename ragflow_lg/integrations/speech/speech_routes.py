@@ -37,11 +37,12 @@ class SpokenBody(Fields):
 @router.post("/chat/audio/speech", responses={200: {"content": {"audio/*": {}}}})
 async def speak(body: SpokenBody, request: Request, caller: Authenticated) -> Response:
     """Speak a text with the first model of `[speech]`."""
-    if not 0 < len(body.text.strip()) <= MAX_CHARS:
+    text = body.text.strip()
+    if not 0 < len(text) <= MAX_CHARS:
         raise RequestError(f"`text` must have 1 to {MAX_CHARS:,} characters.", 101)
     quotas, speech = get_turns(request).quotas, _find_speech(request, caller)
     await quotas.begin_turn(caller.tenant)
-    spoken = await _await(request, speech.speak(body.text, ""))
+    spoken = await _await(request, speech.speak(text, ""))
     await quotas.add_usage(caller.tenant, spoken.usage)
     return Response(spoken.audio, media_type=spoken.media_type)
 

@@ -29,6 +29,8 @@ async def test_texts_are_spoken_and_files_transcribed(tmp_path: Path) -> None:
         async with start(tmp_path, speech={"tts-1@OpenAI": endpoint}, transcription=endpoint) as server:
             spoken = await server.client.post("/chat/audio/speech", json={"text": "Hello"})
             assert (spoken.content, spoken.headers["content-type"]) == (tone("Hello"), "audio/wav")
+            padded = await server.client.post("/chat/audio/speech", json={"text": f" Hello{' ' * 5000}"})
+            assert padded.content == tone("Hello")
             files = {"file": ("a.wav", spoken.content, "audio/wav")}
             assert (await server.post("/chat/audio/transcription", files=files))["data"] == {"text": "You said: a.wav"}
             streamed = await server.client.post("/chat/audio/transcription", files=files, data={"stream": "true"})
