@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import secrets
@@ -126,6 +127,11 @@ class RequestLog:
                 await self._app(scope, receive, recorder.send)
             except ClientDisconnect:
                 recorder.status = CLIENT_CLOSED_REQUEST
+            except asyncio.CancelledError:  # the server ends; uvicorn would respond with a text
+                if not recorder.has_begun:
+                    error = RequestError("The server is shutting down.", 500, status=503, data=False, has_data=True)
+                    await self._refuse(Request(scope), error)(scope, receive, recorder.send)
+                raise
             except Exception:
                 # The error text may contain secrets, so it is only logged.
                 logger.exception("%s %s failed", method, path)

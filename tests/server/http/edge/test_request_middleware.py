@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from ragflow_lg.adapters.telemetry.otel_spans import OtelSpans
 from ragflow_lg.base.request_notes import current_notes
+from ragflow_lg.server.http.app import make_app
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, AppServer, asks, start_app
 from tests.server.waiting import wait_while
@@ -81,6 +82,29 @@ async def test_a_disconnect_within_the_body_is_logged_as_499(tmp_path: Path, cap
         writer.close()
         await wait_while(lambda: not any("POST" in line for line in caplog.messages))
     assert [(r.levelname, r.message.split()[2]) for r in caplog.records if "POST" in r.message] == [("INFO", "499")]
+
+
+async def test_a_request_that_the_end_of_the_server_cuts_off_is_refused(server: AppServer) -> None:
+    app, begun, sent = make_app(server.app_state), asyncio.Event(), list[Any]()
+
+    async def work() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b""}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    app.add_api_route("/api/v1/slow", work)
+    scope = {"type": "http", "method": "GET", "path": "/api/v1/slow", "query_string": b"", "headers": []}
+    task = asyncio.ensure_future(app(scope, receive, send))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert json.loads(sent[1]["body"]) == {"code": 500, "message": "The server is shutting down.", "data": False}
 
 
 HOOKED = asks("hi", {"mode": "Webhook", "security": {"auth_type": "none", "allow_anonymous": True}})
