@@ -28,6 +28,8 @@ class RequestNotes(Struct):
     """The version of RAGFlow whose responses the client gets; ``""`` if its API is not used."""
     has_ragflow: bool = False
     """Whether the request or its key names that version, so that no canvas chooses another one."""
+    is_openai: bool = False
+    """Whether the client expects OpenAI's form of errors, although the path is not OpenAI's."""
     request_key: str = ""
     """The hash of its ``Idempotency-Key``, or ``""``."""
     request_hash: str = ""

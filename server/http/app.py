@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from ragflow_lg.base.errors import BusyError, QuotaError, RagflowLgError, RateError, RequestError, StreamError
 from ragflow_lg.base.extras import require
+from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.component.integration import find_integrations
 from ragflow_lg.server.agents.agent_versions import check_templates
 from ragflow_lg.server.http.edge import health_routes
@@ -199,7 +200,8 @@ def _respond_refusal(request: Request, error: RequestError) -> Response:
     if is_native_path(request.url.path):
         response = respond_problem(to_problem(error))
     else:
-        response = respond_openai_error(error) if is_openai_path(request.url.path) else respond_error(error)
+        is_openai = current_notes().is_openai or is_openai_path(request.url.path)
+        response = respond_openai_error(error) if is_openai else respond_error(error)
     if isinstance(error, BusyError):
         response.headers["Retry-After"] = str(math.ceil(error.retry_s))
         is_soon = not isinstance(error, QuotaError) or 0 < error.renews_s <= RETRY_S

@@ -10,8 +10,9 @@ from pydantic import BeforeValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.base.errors import BusyError, QuotaError, RagflowLgError, RequestError
+from ragflow_lg.base.errors import QuotaError, RagflowLgError, RequestError
 from ragflow_lg.base.lenient_values import as_map
+from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.dsl.chat_messages import merge_by_role
 from ragflow_lg.runs.wire.wire_events import AnswerText, Message, MessageEnd, MessageReset, UserInputs, WireNodeFinished
@@ -160,9 +161,8 @@ async def complete_as_openai(
         return await run_openai_turn(request, caller, agent, body, options.policy, may_be_1=True)
     except RagflowLgError as error:
         refusal = to_request_error(error)
-        if not speaks_1() or isinstance(error, BusyError) or (refusal.number, refusal.status) == (102, 400):
-            raise
-        return respond_openai_error(refusal)
+        current_notes().is_openai = speaks_1() and (refusal.number, refusal.status) != (102, 400)
+        raise
 
 
 async def run_openai_turn(

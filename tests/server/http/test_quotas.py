@@ -46,6 +46,11 @@ async def test_every_surface_refuses_a_turn_with_the_name_of_the_quota(tmp_path:
             "native": (f"{server.url}/native/v1/agents/{agent}/runs", api, {"query": "hi"}),
             "page": (f"{server.url}/api/v1/agentbots/{agent}/completions", page, {"query": "hi"}),
             "openai": (f"{server.url}/api/v1/agents_openai/{agent}/chat/completions", api, chat),
+            "openai 1.0": (
+                f"{server.url}/api/v1/agents/chat/completions",
+                {**api, "X-RAGFlow-Compat": "1.0"},
+                {**chat, "agent_id": agent, "openai-compatible": True},
+            ),
             "webhook": (f"{server.url}/api/v1/agents/{agent}/webhook", {}, {}),
             "ragflow": (f"{server.url}/api/v1/agents/{agent}/completions", api, {"question": "hi"}),
         }
@@ -64,10 +69,11 @@ async def test_every_surface_refuses_a_turn_with_the_name_of_the_quota(tmp_path:
             "native": "quota-exceeded",
             "page": 429,
             "openai": "insufficient_quota",
+            "openai 1.0": "insufficient_quota",
             "webhook": 429,
             "ragflow": 429,
         }
-        assert 'ragflow_lg_quota_refused_total{quota="tokens_day",tenant="tenant"} 6.0' in metrics.text
+        assert 'ragflow_lg_quota_refused_total{quota="tokens_day",tenant="tenant"} 7.0' in metrics.text
         assert (await shown(server))["tokens_day"] == (1, 1)
 
 
