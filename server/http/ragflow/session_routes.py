@@ -128,7 +128,7 @@ class NewSession(Fields):
 class SessionIds(Fields):
     """Sessions to delete."""
 
-    ids: Annotated[Any, Field(description="List of ids.")] = None
+    ids: Annotated[Any, Field(description="List of ids, or a text of ids with commas.")] = None
     delete_all: Flag = False
 
 
@@ -249,9 +249,12 @@ async def delete_session(agent_id: str, session_id: str, request: Request, calle
 async def delete_sessions(agent_id: str, body: SessionIds, request: Request, caller: Authenticated) -> Response:
     """Delete sessions by id, or all sessions with ``delete_all``. Both may be in the query instead."""
     await _load_agent(request, caller, agent_id)
-    ids = _split_ids(body.ids or request.query_params.getlist("ids"))
+    given = body.ids or request.query_params.getlist("ids")
+    ids = _split_ids(given)
     if not ids and (body.delete_all or parse_flag(request.query_params.get("delete_all"))):
         ids = await SessionRepository(get_app_state(request).database, caller.tenant).ids(agent_id)
+    elif given and not ids:
+        raise RequestError("`ids` must be a list of ids.", 101)
     elif len(ids) > MAX_PAGE_SIZE:
         raise RequestError(f"At most {MAX_PAGE_SIZE} sessions can be deleted at once.", 101)
     unique_ids = list(dict.fromkeys(ids))
@@ -303,7 +306,7 @@ async def _delete_one(request: Request, caller: ApiCaller, agent_id: str, sessio
 
 
 def _split_ids(value: Any) -> list[str]:
-    values = cast("list[Any]", value) if isinstance(value, list) else []
+    values = cast("list[Any]", value) if isinstance(value, list) else [value]
     return [part for value in values if isinstance(value, str) for part in value.split(",") if part]
 
 

@@ -88,7 +88,14 @@ async def test_deleted_sessions(server: AppServer) -> None:
         "errors": [f"The agent doesn't own the session {MISSING}", f"Duplicate session ids: {one}"],
     }
     assert ((await delete({"ids": [MISSING]}))["code"], await server.delete(f"{path}?ids={two}")) == (102, {"code": 0})
+    for body in ({"ids": [1]}, {"ids": {"id": three}}, {"ids": ","}):
+        assert (await delete(body))["code"] == 101, body
     assert (await server.get(path))["data"][0]["id"] == three
+    assert (await delete({"ids": f"{three},{await server.session(agent_id)}"}), (await server.get(path))["total"]) == (
+        {"code": 0},
+        0,
+    )
+    await server.session(agent_id)
     assert (await delete({"ids": None, "delete_all": True}), (await server.get(path))["total"]) == ({"code": 0}, 0)
     path = f"/agents/{await server.agent(ECHO)}/sessions/{MISSING}"
     assert (await server.delete(path)) == (await server.get(path)) == {"code": 102, "message": "Session not found!"}
