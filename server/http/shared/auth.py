@@ -59,6 +59,11 @@ _AUDIT_PREFIX_CHARS = 12
 """Number of a refused key's characters in the audit log: enough to identify its owner."""
 CURRENT = "current"
 """The version that the canvas or the settings choose, whatever the key is for."""
+_NOT_OF_1 = re.compile(
+    r"(?!/api/)|/api/v1/(?:agents/(?:chat/completion|(?!chat/)[^/]+/completions)|tasks/[^/]+"
+    r"|(?:agents_openai|document/download|webhook|webhook_test|webhook_trace)/.+|file/upload_info|retrieval)$"
+)
+"""The beginning of a path that RAGFlow 1.0 does not have. ``docs/ragflow_1.md`` lists them."""
 _UNAUTHORIZED = "<Unauthorized '401: Unauthorized'>"
 _BETA_HEADER_MISSING = "Authorization is not valid!"
 _BETA_KEY_INVALID = "Authentication error: API key is invalid! "
@@ -214,14 +219,14 @@ def note_ragflow(
 ) -> None:
     """Note the RAGFlow whose responses the client gets. The header takes precedence over the key.
 
-    Pages have no key for older programs: those get reasons that visitors must not read. All paths of 1.0 begin with
-    ``/api``.
+    Pages have no key for older programs: those get reasons that visitors must not read. On paths that 1.0 does not
+    have, nothing chooses it.
     """
     chosen = find_wire(request.headers.get(COMPAT_HEADER, "") or of_key)
     notes = current_notes()
     notes.has_ragflow = chosen in versions
     notes.ragflow = chosen if notes.has_ragflow else get_app_state(request).settings.compat.get(RAGFLOW, WIRES[0])
-    if speaks_1() and not request.url.path.startswith("/api/"):
+    if _NOT_OF_1.match(request.url.path) and (speaks_1() or not notes.has_ragflow):
         choose_ragflow(WIRES[0])
 
 

@@ -86,10 +86,13 @@ async def test_paths_that_only_older_programs_use_keep_their_form(new: AppServer
     agent_id = await new.agent(FORM)
     asked = await new.client.post(f"/agents/{agent_id}/completions", json={"query": "hi", "stream": True})
     assert frames(asked.text)[-1]["event"] == "user_inputs"
+    own = await new.agent({**FORM, "compat": {"ragflow": "1.0"}})
+    asked = await new.post(f"/agents/{own}/completions", {"query": "hi"}, headers={COMPAT: "current"})
+    assert asked["data"]["event"] == "user_inputs"
     asked = await new.client.post(f"{new.url}/v1/canvas/completion", json={"id": agent_id, "query": "hi"})
     assert '"event":"user_inputs"' in asked.text
     listed = await new.get(f"{new.url}/v1/canvas/list?page_size=1000")
-    assert (listed["code"], listed["data"]["total"]) == (0, 1)
+    assert (listed["code"], listed["data"]["total"]) == (0, 2)
     shown = await new.get(f"{new.url}/v1/canvas/get/{agent_id}")
     assert ("message" in shown, shown["data"]["create_date"].endswith("GMT")) == (True, True)
     refused = await new.get(f"{new.url}/native/v1/keys", headers={"Authorization": "wrong"})
@@ -226,21 +229,27 @@ async def test_webhooks_need_no_key_and_name_the_session(new: AppServer) -> None
             f"/api/v1/agents/{agent_id}/webhook", json={}, headers={COMPAT: "1.0", **headers}
         )
         assert list(answer.json()) == ["message", "success", "code", "task_id", "session_id"], answer.text
-    old = await new.stranger().post(f"/api/v1/agents/{agent_id}/webhook", json={})
-    assert list(old.json()) == ["message", "success", "code"]
+    for path, compat in ((f"agents/{agent_id}/webhook", "0.27"), (f"webhook/{agent_id}", "1.0")):
+        old = await new.stranger().post(f"/api/v1/{path}", json={}, headers={COMPAT: compat})
+        assert list(old.json()) == ["message", "success", "code"], path
 
 
 async def test_paths_that_1_removed(server: AppServer) -> None:
-    """Each served path answers, and each other one says what to use."""
+    """Each served path answers, whatever the client has chosen, and each other one says what to use."""
     agent_id = await server.agent(ECHO)
     session = await server.session(agent_id)
     for call, here, instead, _ in read_table("removed"):
         method, path = call.strip("`").split(" ")
         url = server.url + path.replace("AGENT", agent_id).replace("SESSION", session).replace("ID", MISSING)
-        body = {"query": "hi", "messages": [{"role": "user", "content": "hi"}], "action": "stop"}
+        body = {"agent_id": agent_id, "query": "hi", "messages": [{"role": "user", "content": "hi"}], "action": "stop"}
         answer = await server.client.request(method, url, json=body)
         if here == "served":
             assert answer.status_code not in (404, 405), call
+            new = await server.client.request(method, url, json=body, headers={COMPAT: "1.0"})
+            both = [each.json() if each.text[:1] == "{" else {} for each in (answer, new)]
+            assert (
+                len({(*each, each.get("code"), each.get("message"), type(each.get("data"))) for each in both}) == 1
+            ), call
             continue
         code, message = answer.json()["code"], answer.json()["message"]
         assert (here, code, answer.json().get("data")) == ("not served", 102, False), call
