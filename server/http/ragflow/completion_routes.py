@@ -12,9 +12,8 @@ from pydantic import BeforeValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.base.errors import RagflowLgError, RequestError, RunFailedError, StreamInterruptedError
+from ragflow_lg.base.errors import RagflowLgError, RequestError, RunFailedError, StreamGapError, StreamInterruptedError
 from ragflow_lg.base.request_notes import current_notes
-from ragflow_lg.dsl.compatibility import WIRES
 from ragflow_lg.runs.wire.wire_events import Message, MessageEnd
 from ragflow_lg.server.agents.agent_versions import DRAFT, PUBLISHED
 from ragflow_lg.server.database.session_repository import SessionRepository
@@ -29,7 +28,7 @@ from ragflow_lg.server.http.ragflow.ragflow_frames import (
     build_error_frame,
     describe_failure,
 )
-from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, choose_ragflow, get_app_state, get_turns
+from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import (
     EventStream,
     Options,
@@ -144,8 +143,6 @@ async def complete_of_agent(
     agent_id: str, body: CompletionBody, request: Request, caller: Authenticated, options: Options
 ) -> Response:
     """Run a turn. Clients of RAGFlow 0.25.0 and older use this path, which 1.0 does not have."""
-    if speaks_1():
-        choose_ragflow(WIRES[0])
     return await complete_with(request, caller, agent_id, body, options, is_old_path=True)
 
 
@@ -187,10 +184,11 @@ async def complete_with(
         return await complete_as_openai(request, caller, agent_id, ChatBody.model_validate(body.given()), options)
     agent = (rows := await load_turn_rows(request, caller, agent_id, body.session_id)).agent
     is_streamed = body.stream if "stream" in body.model_fields_set else is_old_path and caller.is_old
-    position, turns, forwarding = options.position, get_turns(request), "all"
+    position, turns, asked = options.position, get_turns(request), body.query or body.question or body.inputs
     ignored = list(body.model_extra or ())
     if position.run_id:
-        turn, forwarding = await rejoin_run(request, caller, agent, position.run_id)
+        turn, forwarding, question = await rejoin_run(request, caller, agent, position.run_id)
+        asked = asked or question
         begun: Coroutine[Any, Any, Turn] = follow_turn(turn)
     else:
         user_id = body.user_id or caller.tenant
@@ -218,7 +216,7 @@ async def complete_with(
         forwarding,
         position,
         get_app_state(request).now_ms,
-        body.query or body.question or body.inputs,
+        asked,
         has_trace=body.return_trace,
         end=end,
         is_old=caller.is_old,
@@ -231,15 +229,22 @@ async def follow_turn(turn: Turn) -> Turn:
     return turn
 
 
-async def rejoin_run(request: Request, caller: ApiCaller, agent: AgentRow, run_id: str) -> tuple[Turn, Forwarding]:
-    """Return the turn of a run to resume, and which of its events the client receives."""
+async def rejoin_run(request: Request, caller: ApiCaller, agent: AgentRow, run_id: str) -> tuple[Turn, Forwarding, str]:
+    """Return the turn of a run to resume, which of its events the client receives, and what 1.0 says was asked."""
     turns = get_turns(request)
     head = await turns.playing.head(caller.tenant, run_id)
     notes = current_notes()
     notes.run, notes.session = run_id, head.envelope.session_id
     session = require_own(caller, await load_session(request, agent, head.envelope.session_id))
     await follow_canvas(request, agent, session.version_id)
-    return turns.rejoin(caller.tenant, head), choose_events(session)
+    question = await _find_question(request, session, run_id) if speaks_1() else ""
+    return turns.rejoin(caller.tenant, head), choose_events(session), question
+
+
+async def _find_question(request: Request, session: SessionRow, run_id: str) -> str:
+    sessions = SessionRepository(get_app_state(request).database, session.tenant)
+    messages = (await sessions.messages([session.id]))[session.id]
+    return next((each.content for each in messages if (each.run_id, each.role) == (run_id, "user")), "")
 
 
 def choose_events(session: SessionRow) -> Forwarding:
@@ -314,7 +319,7 @@ class CompletionResponder(Struct, frozen=True):
         return FrameBuilder(envelope, self.forwarding, has_trace=self.has_trace)
 
     def _builder_1(self, envelope: Envelope) -> FrameBuilder1:
-        return FrameBuilder1(envelope, self.forwarding, has_trace=self.has_trace, asked=self.asked, now_ms=self.now_ms)
+        return FrameBuilder1(envelope, self.forwarding, asked=self.asked, now_ms=self.now_ms)
 
     def _collector(self, envelope: Envelope) -> AnswerCollector:
         if speaks_1():
@@ -333,7 +338,16 @@ class CompletionResponder(Struct, frozen=True):
         turn = await begun
         needs_all = speaks_1() or (self.has_trace and self.forwarding != "all")  # for the message's end, or the trace
         pages = turn.pages(0 if needs_all else self.position.after)
-        first = await anext(pages, None)  # an early refusal must not start a stream
+        try:
+            first = await anext(pages, None)  # an early refusal must not start a stream
+        except StreamGapError as gap:
+            if not needs_all:
+                raise
+            raise StreamGapError(
+                f"The first events of run {turn.envelope.message_id} have been dropped, and the last ones need them. "
+                "Read the session's messages instead.",
+                first=gap.first,
+            ) from gap
         return self.write(turn, first, pages)
 
     def _refuse(self, error: RagflowLgError) -> list[bytes]:

@@ -84,8 +84,10 @@ async def _respond(
     request: Request, caller: ApiCaller, agent: AgentRow, body: EmbeddedBody, options: StreamOptions
 ) -> Response:
     position, turns, ignored = options.position, get_turns(request), list(body.model_extra or ())
+    asked = body.query or body.question or body.inputs
     if position.run_id:
-        turn, _ = await rejoin_run(request, caller, agent, position.run_id)
+        turn, _, question = await rejoin_run(request, caller, agent, position.run_id)
+        asked = asked or question
         begun = follow_turn(turn)
     else:
         session = await open_turn_session(
@@ -107,7 +109,6 @@ async def _respond(
             )
         page_key = caller.owner.id if caller.is_page else ""
         begun = turns.begin(agent, session, turn_request, options.policy, page_key=page_key)
-    asked = body.query or body.question or body.inputs
     responder = CompletionResponder("page", position, get_app_state(request).now_ms, asked, error_prefix="Error 102: ")
     return name_ignored(await responder.respond(request, caller, begun, is_streamed=body.stream), ignored)
 

@@ -25,11 +25,9 @@ if TYPE_CHECKING:
 class FrameBuilder1(FrameBuilder):
     """A builder for the frames of 1.0. It needs all events of a turn, because ``message_end`` is sent once."""
 
-    def __init__(
-        self, envelope: Envelope, forwarding: Forwarding, *, has_trace: bool, asked: Any, now_ms: Callable[[], int]
-    ) -> None:
+    def __init__(self, envelope: Envelope, forwarding: Forwarding, *, asked: Any, now_ms: Callable[[], int]) -> None:
         """Initialize. ``asked`` is what the user sent: a text, or fields of a form."""
-        super().__init__(envelope, "page" if forwarding == "page" else "all", has_trace=has_trace)
+        super().__init__(envelope, "page" if forwarding == "page" else "all", has_trace=False)
         self._asked = asked
         self._now_ms = now_ms
         self._answer = AnswerText("tagged")
@@ -49,7 +47,8 @@ class FrameBuilder1(FrameBuilder):
         if isinstance(event, UserInputs):
             starts = [self._wrap("node_started", self._start_form(node)) for node in event.nodes[:1]]
             shown = [] if self.forwarding == "page" else starts
-            return [*self._end_message(), *shown, self._wrap("waiting_for_user", describe_form(event))]
+            form = describe_form(event) | ({"downloads": self.downloads} if self.downloads else {})
+            return [*self._end_message(), *shown, self._wrap("waiting_for_user", form)]
         if isinstance(event, WorkflowFinished):
             if event.outputs == CANCELLED_TEXT:
                 return [self._wrap("cancelled", {"message": CANCELLED})]
@@ -124,6 +123,8 @@ class AnswerCollector1(AnswerCollector):
         super().feed(event)
         for frame in self._frames.build(event):
             is_main = frame["event"] in ("message_end", "waiting_for_user", "cancelled")
+            if is_main and self._shown is not None and self._shown["event"] == "message_end":
+                frame["data"] = {**self._shown["data"], **frame["data"]}
             if is_main or (self._is_first and frame["event"] != WorkflowFinished.event):
                 self._shown, self._is_first = frame, False
 

@@ -21,6 +21,10 @@ _REFUSALS: Mapping[str, tuple[int, str]] = {
     "Session not found!": (404, "agent session not found"),
     "No DSL data in request.": (101, "no DSL data in request"),
     "No title in request.": (101, "no title in request"),
+    "The session is already running. Wait until its turn ends, or cancel it.": (
+        103,
+        "This agent session is already running.",
+    ),
     "Authentication error: API key is invalid! ": (102, "Authorization is not valid!"),
 }
 """The code and the text of 1.0 by the text of 0.27."""

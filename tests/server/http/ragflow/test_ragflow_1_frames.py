@@ -10,7 +10,7 @@ import pytest
 
 from ragflow_lg.base.errors import CANCELLED_TEXT
 from ragflow_lg.runs.wire.wire_events import Envelope, Message, MessageEnd, UserInputs, WireEvent, WorkflowFinished
-from ragflow_lg.server.http.ragflow.ragflow_1_frames import FrameBuilder1
+from ragflow_lg.server.http.ragflow.ragflow_1_frames import AnswerCollector1, FrameBuilder1
 from ragflow_lg.server.http.shared.ragflow_1 import CANCELLED
 from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.services import Reply
@@ -170,7 +170,7 @@ async def test_a_turn_without_streaming(new: AppServer) -> None:
 
 def build(sent: Sequence[WireEvent], forwarding: Any = "all") -> list[Any]:
     envelope = Envelope("m", 1, "s", "s")
-    builder = FrameBuilder1(envelope, forwarding, has_trace=False, asked="hi", now_ms=lambda: 2000)
+    builder = FrameBuilder1(envelope, forwarding, asked="hi", now_ms=lambda: 2000)
     return [frame for event in sent for frame in builder.build(event)]
 
 
@@ -195,6 +195,20 @@ def test_a_form_without_tips_and_fields_is_short() -> None:
     assert events(build([UserInputs({"a": {}}, "Hm")])) == ["waiting_for_user"]
 
 
+def test_a_form_does_not_hide_the_files_before_it() -> None:
+    end = MessageEnd({"status": "201", "attachment": {"doc_id": "2"}, "downloads": [{"doc_id": "1"}]})
+    sent: list[WireEvent] = [Message("A"), end, UserInputs({}, "Hm", ("UserFillUp:0",))]
+    waiting = {"cpn_id": "UserFillUp:0", "tips": "Hm", "downloads": [{"doc_id": "1"}]}
+    assert build(sent)[-1]["data"] == waiting
+    builder = FrameBuilder1(Envelope("m", 1, "s", "s"), "all", asked="hi", now_ms=lambda: 2000)
+    collector = AnswerCollector1(builder, has_trace=False)
+    for event in sent:
+        collector.feed(event)
+    answer = collector.build_answer()
+    told = {"status": "201", "attachment": {"doc_id": "2"}, "content": "A"}
+    assert (answer["event"], {**answer["data"], **waiting, **told}) == ("waiting_for_user", answer["data"])
+
+
 async def test_a_broken_stream_goes_on_with_all_that_is_missing(new: AppServer) -> None:
     agent_id = await new.agent(TWO)
     body = {"agent_id": agent_id, "query": "hi", "stream": True}
@@ -208,6 +222,42 @@ async def test_a_broken_stream_goes_on_with_all_that_is_missing(new: AppServer) 
         received = [part.split("data:", 1)[1] for part in rest.text.split("\n\n")[:-2]]
         expected = [part.split("data:", 1)[1] for part in parts[place + 1 : -2]]
         assert [one.split('"data":', 1)[1] for one in received] == [one.split('"data":', 1)[1] for one in expected]
+    embedded = f"/agentbots/{agent_id}/completions"
+    page = {**await new.page(), **ids}
+    of_page = (await new.client.post(embedded, json={"query": "hi"}, headers=page)).text
+    for path, key, first in (("/agents/chat/completions", ids, text), (embedded, page, of_page)):
+        position = first.partition("\n")[0].removeprefix("id:")
+        short = {"agent_id": agent_id, "stream": True}
+        rest = await new.client.post(path, json=short, headers={**key, "Last-Event-ID": position})
+        assert json.loads(rest.text.split("\n\n")[-3].split("data:", 1)[1])["data"]["inputs"] == {"query": "hi"}
+
+
+async def test_a_stream_whose_beginning_is_gone_is_refused(new: AppServer) -> None:
+    agent_id = await new.agent(TWO)
+    run = (await new.stream(agent_id, "hi"))[0]["message_id"]
+    body, place = {"agent_id": agent_id, "stream": True}, {"Last-Event-ID": f"{run}:9"}
+    journal: Any = new.app_state.run_manager.journal
+    journal._runs[run].window.drop()
+    refused = await new.post("/agents/chat/completions", body, headers=place)
+    assert (refused["code"], refused["message"]) == (
+        101,
+        f"The first events of run {run} have been dropped, and the last ones need them. Read the session's messages "
+        "instead.",
+    )
+    old = await new.client.post("/agents/chat/completions", json=body, headers={**place, COMPAT: "0.27"})
+    assert '"event":"workflow_finished"' in old.text
+
+
+async def test_a_session_that_is_busy(new: AppServer) -> None:
+    new.model.replies += [Reply(hangs=True)]
+    agent_id = await new.agent(MODEL)
+    session = await new.session(agent_id)
+    first = asyncio.create_task(new.ask(agent_id, session_id=session))
+    await wait_while(lambda: not new.model.is_hanging)
+    refused = await new.ask(agent_id, "again", session_id=session)
+    assert (refused["code"], refused["message"]) == (103, "This agent session is already running.")
+    await new.post(f"/tasks/{session}/cancel")
+    await first
 
 
 async def test_every_event_on_every_path(new: AppServer) -> None:
