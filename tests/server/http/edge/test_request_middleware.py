@@ -98,7 +98,13 @@ async def test_a_request_that_the_end_of_the_server_cuts_off_is_refused(server: 
         sent.append(message)
 
     app.add_api_route("/api/v1/slow", work)
-    scope = {"type": "http", "method": "GET", "path": "/api/v1/slow", "query_string": b"", "headers": []}
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "GET",
+        "path": "/api/v1/slow",
+        "query_string": b"",
+        "headers": [],
+    }
     task = asyncio.ensure_future(app(scope, receive, send))
     await begun.wait()
     task.cancel()
