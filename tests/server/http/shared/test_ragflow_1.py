@@ -247,8 +247,8 @@ async def test_paths_that_1_removed(server: AppServer) -> None:
             assert answer.status_code not in (404, 405), call
             other = await server.client.request(method, url, json=body, headers={COMPAT: "1.0"})
             both: list[Any] = [each.json() if each.text[:1] == "{" else {} for each in (answer, other)]
-            old, new = ([*each, each.get("code"), each.get("message"), type(each.get("data"))] for each in both)
-            assert old == new, call
+            forms: list[Any] = [[*each, each.get("code"), each.get("message"), type(each.get("data"))] for each in both]
+            assert forms[0] == forms[1], call
             continue
         code, message = answer.json()["code"], answer.json()["message"]
         assert (here, code, answer.json().get("data")) == ("not served", 102, False), call
