@@ -75,7 +75,7 @@ class StoredMemories:
     ) -> None:
         """Initialize. ``services`` have the model, the prompt and the clock; ``created`` is what tenants create.
 
-        ``charge`` is told what extractions use.
+        ``charge`` receives what extractions use.
         """
         self.shelves = shelves
         self.tenant = tenant
