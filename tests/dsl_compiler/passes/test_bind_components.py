@@ -45,7 +45,7 @@ def listing(**params: Any) -> dict[str, Any]:
         (listing(operations="explode", max_retries=-1), "params-invalid", ["/params/max_retries:", "/operations:"]),
         (switch(["begin"], ["begin"], operator="is_so"), "params-invalid", ["^[^~]*'is_so'(?!.*'is_so')"]),
         (node("Message", {"content": ["x"], "contnt": 1}), UNKNOWN, [r"^warning .*/contnt: .*mean content\?$"]),
-        (node("Message", {"content": ["x"], "streem": False}), UNKNOWN, [r"^warning .*/streem: .*mean stream\?$"]),
+        (node("Message", {"content": ["x"], "stremm": False}), UNKNOWN, [r"^warning .*/stremm: .*mean stream\?$"]),
         (node("StringTransform", {"script": "x", **dict.fromkeys(MISPLACED, "x")}), UNKNOWN,
          [f"^warning .*/{key}:" for key in MISPLACED]),
         (node("StringTransform", dict.fromkeys(["debug_inputs", "message_history_window_size"], 1)), UNKNOWN, []),
