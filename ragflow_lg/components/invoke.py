@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from html import escape
 from typing import Annotated, Any, Literal, TypeAlias, cast
 from urllib.parse import quote, quote_plus
 
@@ -35,6 +37,7 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _BARE_SCHEME = re.compile(r"(?:https?:?/{0,2})?", re.IGNORECASE)
 _PLAIN_NAME = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
 _QUOTE_OR_ESCAPE = re.compile(r'\\.|"', re.DOTALL)
+_BOUNDARY = re.compile(r"""\bboundary\s*=\s*"?([^";]+)""", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -214,8 +217,17 @@ def _request(ctx: RunContext, params: Params) -> HttpRequest:
 
 
 def _body(ctx: RunContext, template: Template, content_type: str) -> bytes:
-    """Render the body; values are escaped for their place in it. In JSON, one outside of quotes is a JSON value."""
+    """Render the body; values are escaped for their place in JSON, XML and forms, and cannot end a part of it.
+
+    In JSON, one outside of quotes is a JSON value. In XML, one that is the whole body is the document.
+    """
     kind = content_type.partition(";")[0].strip().lower()
+    texts = [segment for segment in template.segments if isinstance(segment, str)]
+    write: Callable[[str], str] = str
+    if kind == FORM_TYPE:
+        write = partial(quote_plus, errors="replace")
+    elif kind.endswith("xml") and any(map(str.strip, texts)):
+        write = escape
     values = {reference.text: _known_value(ctx, reference) for reference in template.references}
     parsed = _read_body(ctx, values) if kind.endswith("json") else {}
 
@@ -226,14 +238,18 @@ def _body(ctx: RunContext, template: Template, content_type: str) -> bytes:
                 is_quoted ^= _QUOTE_OR_ESCAPE.findall(segment).count('"') % 2 == 1
                 yield segment
             elif not parsed:
-                text = to_text(values[segment.text])
-                yield ctx.charge(quote_plus(text, errors="replace") if kind == FORM_TYPE else text)
+                yield ctx.charge(write(to_text(values[segment.text])))
             elif is_quoted:
                 yield ctx.charge(json.dumps(to_text(values[segment.text]))[1:-1])
             else:
                 yield ctx.charge(json.dumps(parsed[segment.text]))
 
-    return join_texts(pieces()).encode(errors="replace")
+    body = join_texts(pieces())
+    if kind.startswith("multipart/") and (match := _BOUNDARY.search(content_type)):
+        boundary = f"--{match[1].strip()}"
+        if body.count(boundary) > sum(text.count(boundary) for text in texts):
+            raise ComponentError(f"A value contains the boundary of the parts, {boundary}.", node=ctx.node.id)
+    return body.encode(errors="replace")
 
 
 def _address(ctx: RunContext, template: Template) -> str:

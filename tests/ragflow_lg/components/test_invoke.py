@@ -144,14 +144,26 @@ def test_a_key_that_a_body_would_lose_is_reported() -> None:
         ({"body": "Ä {up@json}", "content_type": "text/plain"}, 'Ä {"k": [1.0]}'),
         ({"body": "{up@n}", "headers": {"content-type": "text/csv"}, "content_type": "text/plain"}, "7"),
         ({"body": "x", "method": "get", "variables": [variable(value="1")], "content_type": "text/plain"}, "x"),
+        ({"body": '<a b="{up@xml}">{up@n}</a>', "content_type": "application/soap+xml; charset=utf-8"},
+         '<a b="&lt;c/&gt;&quot;">7</a>'),
+        ({"body": " {up@xml}", "content_type": "text/xml"}, ' <c/>"'),
+        ({"body": "--b\n\n{up@evil}\n--b--", "content_type": 'multipart/form-data; boundary="b"'},
+         '--b\n\n", "a": "\n\n--b--'),
     ],
 )  # fmt: skip
 async def test_a_body_is_sent_with_its_type_and_escaped_values(params: dict[str, Any], sent: str) -> None:
-    up = {"n": 7, "evil": '", "a": "\n', "null": None, "json": '{"k": [1.0]}'}
+    up = {"n": 7, "evil": '", "a": "\n', "null": None, "json": '{"k": [1.0]}', "xml": '<c/>"'}
     request = await send({"method": "post", **params}, outputs={"up": up})
     kind = params.get("headers", {}).get("content-type") or params.get("content_type") or "application/json"
     assert (request.body or b"").decode() == sent
     assert (request.headers, request.query, request.json, request.form) == ({"Content-Type": kind}, {}, None, None)
+
+
+@each_row("value", ["x\n--b c\n", "b c"])
+async def test_a_value_cannot_begin_a_part_of_a_body(value: str) -> None:
+    params = {"method": "post", "body": "--b c\n\n--{up@v}", "content_type": 'multipart/mixed; Boundary = "b c "; x=y'}
+    result, http = await run(params, outputs={"up": {"v": value}})
+    assert (result.error, http.requests) == ("A value contains the boundary of the parts, --b c.", [])
 
 
 @each_row(
