@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import BeforeValidator
+
+from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.base.thinking import AnswerPart
 from ragflow_lg.base.values import to_text
 from ragflow_lg.component.decorator import RunContext, component
@@ -41,9 +44,9 @@ from ragflow_lg.services.chat import ChatRequest
 class Params(PromptedParams):
     """Parameters of LLM."""
 
-    output_structure: dict[str, Any] | None = None
-    """The keys of an answer in JSON with their types, as RAGFlow 1.0 reads them. A schema in ``outputs`` has
-    precedence. The answer is then in ``content`` as well."""
+    output_structure: Annotated[dict[str, Any] | None, BeforeValidator(as_map)] = None
+    """The keys of an answer in JSON with their types, as RAGFlow 1.0 reads them, or its schema. A schema in ``outputs``
+    has precedence. The answer is then in ``content`` as well. What is no map is ignored."""
 
     @property
     def json_schema(self) -> dict[str, Any] | None:

@@ -44,9 +44,14 @@ def find_schema(outputs: Any) -> dict[str, Any] | None:
 
 
 def schema_of_keys(keys: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return the schema of an object with these keys, each with the type that it names, if any; None without keys."""
+    """Return the schema of an object with these keys, each with the type that it names, if any; None without keys.
+
+    Keys that are a schema themselves are returned unchanged.
+    """
     if not keys:
         return None
+    if as_map(keys.get("properties")):
+        return dict(keys)
     properties = {key: {"type": kind} if kind in _TYPES else {} for key, kind in keys.items()}
     return {"type": "object", "properties": properties, "required": list(keys)}
 

@@ -163,6 +163,7 @@ async def test_a_structured_answer_is_the_output_structured() -> None:
     [
         ({"a": "string", "b": "number"}, {"a": {"type": "string"}, "b": {"type": "number"}}),
         ({"a": "", "b": 0}, {"a": {}, "b": {}}),
+        ({"type": "object", "properties": {"a": {}}, "required": ["a", "b"]}, {"a": {}}),
     ],
 )
 async def test_the_keys_of_an_answer_are_its_schema_unless_the_outputs_declare_one(keys: Any, properties: Any) -> None:
@@ -173,6 +174,12 @@ async def test_the_keys_of_an_answer_are_its_schema_unless_the_outputs_declare_o
     assert model.requests[0][1].system == append_schema("S", schema)
     result = await ask(model, {"output_structure": keys, **STRUCTURED})
     assert (result.outputs["structured"], result.outputs.get("content")) == ({"a": "one"}, None)
+
+
+@each_row("keys", [["a"], "a", 7, None, {}])
+async def test_keys_of_an_answer_that_are_no_map_are_ignored(keys: Any) -> None:
+    result = await ask(ScriptedModel([Reply("one")]), {"output_structure": keys})
+    assert result.outputs["content"] == "one"
 
 
 async def test_an_invalid_structured_answer_is_requested_again_with_its_problems() -> None:
