@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 from ragflow_lg.base.diagnostics import Finding
-from ragflow_lg.base.lenient_values import as_list, as_map
+from ragflow_lg.base.lenient_values import as_list, as_map, as_text
 from ragflow_lg.base.worker_tasks import SMALL_SIZE, measure
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import (
@@ -75,10 +75,14 @@ class Condition(BaseModel):
     def _expand_condition(cls, data: Any) -> Any:
         """Read the simplified ``condition: "{a@x} > 5"``, and RAGFlow 1.0's ``clauses``: ``{left, op, right}`` each."""
         fields = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
-        if "clauses" in fields and "items" not in fields:
+        has_items = fields.get("items") if fields.get("clauses") else "items" in fields
+        if "clauses" in fields and not has_items:
+            clauses = [as_map(clause) for clause in as_list(fields["clauses"])]
+            if not clauses or not all(as_text(clause.get("left")).strip() for clause in clauses):
+                raise ValueError("clauses must be a list of maps, each with a reference in left")
             tests = [
-                {"cpn_id": clause.get("left"), "operator": clause.get("op") or "=", "value": clause.get("right", "")}
-                for clause in map(as_map, as_list(fields["clauses"]))
+                {"cpn_id": clause["left"], "operator": clause.get("op") or "=", "value": clause.get("right", "")}
+                for clause in clauses
             ]
             return {**fields, "logical_operator": fields.get("op") or "and", "items": tests}
         if "condition" not in fields or "items" in fields:

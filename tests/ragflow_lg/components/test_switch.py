@@ -1,6 +1,7 @@
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from ragflow_lg.component.spec import Route
 from ragflow_lg.components.switch import switch
@@ -79,9 +80,16 @@ async def test_simplified_cases_are_read() -> None:
         assert result.targets == (target,)
 
 
+@each_row("clauses", [None, [], {}, "env.t", [7], [{}], [{"left": " "}], [{"left": "env.t"}, {"right": "b"}]])
+def test_clauses_that_cannot_be_read_are_an_error(clauses: Any) -> None:
+    with pytest.raises(ValidationError, match="clauses must be a list of maps"):
+        bind(switch, {"conditions": [{"clauses": clauses, "to": "yes"}], "end_cpn_ids": ["no"]})
+    bind(switch, {"conditions": [{"clauses": [], "items": [], "to": "yes"}], "end_cpn_ids": ["no"]})
+
+
 async def test_the_clauses_of_ragflow_1_are_read() -> None:
     clauses = [{"left": "{{a@x}}", "op": ">=", "right": "5"}, {"left": "env.t", "op": "contains", "right": "b"}]
-    both, either = {"clauses": clauses, "to": "both"}, {"clauses": clauses, "op": "or", "to": "either"}
+    both, either = {"clauses": clauses, "to": "both"}, {"clauses": clauses, "op": "or", "to": "either", "items": []}
     params = {"conditions": [both, either], "default": "rest"}
     for number, text, target in ((5, "abc", "both"), (1, "b", "either"), (5, "", "either"), (1, "", "rest")):
         result = await run_component(switch, params, outputs={"a": {"x": number}}, globals={"env.t": text})
