@@ -19,7 +19,7 @@ from ragflow_lg.component.events import EngineEvent, NodeFinished, NodeStarted
 from ragflow_lg.component.plan import ERROR, Region
 from ragflow_lg.component.spec import RegionRules
 from ragflow_lg.component.state import look_up, merge_turn, output_patch, updated_state
-from ragflow_lg.component.state_size import Size, output_part, size_of
+from ragflow_lg.component.state_size import output_part, size_of
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.engine.node import may_start, visit_item
@@ -94,9 +94,11 @@ class Scope(Struct, eq=False):
     def has_run(self) -> bool:
         """Whether the region has run before in this turn, and goes on where it has ended as in RAGFlow.
 
-        There, the number of its rounds is -1 after the last one, and its lists are never emptied.
+        There, the number of its rounds is -1 after the last one, and its lists are never emptied. Concurrent rounds
+        begin anew: RAGFlow has none.
         """
-        return self.program.is_old and self.program.owner.node.id in self.outer.get("outputs", {})
+        goes_on = self.program.is_old and self.program.max_concurrency == 1
+        return goes_on and self.program.owner.node.id in self.outer.get("outputs", {})
 
     @property
     def collected_before(self) -> Mapping[str, Any]:
@@ -269,9 +271,10 @@ class Scope(Struct, eq=False):
         return output_part(self.program.owner.node.id, name)
 
     async def _open(self, started_at: float, write: Write | None) -> None:
-        """Begin the region. What an earlier entry into it has collected is replaced, so it does not count."""
+        """Begin the region. What an earlier entry into it has collected counts only if this one goes on with it."""
+        before = self.collected_before
         for name in self.program.collects:
-            self.turn.state_size.replace(self._part(name), Size(), self.turn.services.state_limits)
+            self.turn.state_size.replace(self._part(name), size_of(before.get(name)), self.turn.services.state_limits)
         place = ".".join(map(str, self.outer.get("place", ())))
         await self.turn.emit(NodeStarted(self.program.owner.node.id, started_at, place=place), write)
 

@@ -41,6 +41,18 @@ def iteration(
     }
 
 
+def nested(items: str, cell: str, row: str, **params: Any) -> dict[str, Any]:
+    """Return an Iteration ``ni`` over ``items`` in each round of an Iteration ``it``. They collect the two texts."""
+    outputs = {"cells": {"ref": "cell@result"}}
+    body = {
+        "ni": node("Iteration", {"items_ref": items, "outputs": outputs, **params}, ["row"]),
+        "nn": node("IterationItem", {}, ["cell"], parent_id="ni"),
+        "cell": text(script=cell, parent_id="ni"),
+        "row": text(script=row),
+    }
+    return iteration(body, {"rows": "row@result"})
+
+
 def assign(target: str, value: str, operator: str = "overwrite", downstream: Any = ()) -> dict[str, Any]:
     """Return a VariableAssigner with one change."""
     change = {"variable": target, "operator": operator, "parameter": value}

@@ -6,9 +6,11 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.component.state_size import Size, StateSize
+from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.services.services import StateLimits
 from tests.fakes.canvas import text
-from tests.fakes.regions import iteration, play_run, runner_of
+from tests.fakes.policies import Canvases
+from tests.fakes.regions import iteration, nested, play_run, runner_of
 from tests.fakes.services import fake_services
 
 
@@ -31,9 +33,13 @@ def test_a_replaced_global_no_longer_counts() -> None:
 TOO_LARGE = "All values of the turn would have more than 100,000 characters"
 
 
-async def play(components: dict[str, Any], files: Sequence[Any] = ()) -> tuple[str, str | None]:
+async def play(
+    components: dict[str, Any], files: Sequence[Any] = (), *, is_old: bool = False
+) -> tuple[str, str | None]:
     services = replace(fake_services(), state_limits=StateLimits(100_000, 2_000))
-    run = runner_of(components, services=services).start("s", {"query": "q", "files": list(files)})
+    deployment = Canvases(compatibility=Compatibility(old_values=is_old))
+    runner = runner_of(components, services=services, deployment=deployment)
+    run = runner.start("s", {"query": "q", "files": list(files)})
     await play_run(run)
     return run.status, run.error
 
@@ -55,3 +61,15 @@ async def test_an_iteration_fails_if_what_it_collects_exceeds_a_limit(concurrenc
     status, error = await play(components, files=files)
     assert (status, TOO_LARGE in (error or "")) == ("failed", True)
     assert (await play(components, files=files[:5]))[0] == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "is_old", "status"), [(0, False, "succeeded"), (0, True, "failed"), (3, True, "succeeded")]
+)
+async def test_what_an_earlier_entry_has_collected_counts_if_it_is_kept(
+    concurrency: int, is_old: bool, status: str
+) -> None:
+    components = nested("sys.files", "x" * 10_000, "x", max_concurrency=concurrency)
+    components["it"]["obj"]["params"]["items_ref"] = "sys.files"
+    files = [{"name": "a.txt", "content": "b"}] * 4
+    assert (await play({**components, "out": text()}, files=files, is_old=is_old))[0] == status

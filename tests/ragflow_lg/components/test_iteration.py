@@ -4,10 +4,12 @@ from typing import Any
 import pytest
 
 from ragflow_lg.checkpoints import open_store
+from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.engine import scope
 from tests.fakes.canvas import canvas as document
 from tests.fakes.canvas import diagnostics_of, switch
-from tests.fakes.regions import answer_of, assign, iteration, node, out, play_run, runner_of, text
+from tests.fakes.policies import Canvases
+from tests.fakes.regions import answer_of, assign, iteration, nested, node, out, play_run, runner_of, text
 from tests.harness.rows import each_row
 
 ROW = {"row": text(script="{ii@index}:{ii@item}")}
@@ -26,6 +28,15 @@ def bad(**params: Any) -> dict[str, Any]:
 async def test_outputs_have_one_entry_per_item_in_order(items: list[Any], expected: list[str], at_once: int) -> None:
     components = {**iteration(ROW, {"rows": "row@result"}, max_concurrency=at_once), **out("{it@rows}")}
     assert await answer_of(components, inputs=items) == expected
+
+
+@each_row(("at_once", "expected"), [(0, ["a,b", "a,b,c"]), (3, ["a,b", "c"])])
+async def test_with_old_values_only_rounds_in_turn_go_on_where_an_earlier_entry_ended(
+    at_once: int, expected: list[str]
+) -> None:
+    components = {**nested("ii@item", "{nn@item}", "{ni@cells}", max_concurrency=at_once), **out("{it@rows}")}
+    deployment = Canvases(compatibility=Compatibility(old_values=True))
+    assert await answer_of(components, inputs=[["a", "b"], ["c"]], deployment=deployment) == expected
 
 
 @each_row("count", [3, 4, 5, 8, 30])
