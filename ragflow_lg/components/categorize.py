@@ -26,6 +26,9 @@ from ragflow_lg.models.model_call import ask_for_answer, strip_checked_thinking
 from ragflow_lg.models.prompts import ChatMessage, PromptRenderer, chat_template_kwargs, fit_context, read_history
 from ragflow_lg.services.chat import ChatRequest
 
+MAX_ANSWER_CHARS = 100_000
+"""How much of an answer is searched for categories."""
+
 MAX_UNMATCHED_CHARS = 500
 _QUERY = parse_reference("sys.query")
 
@@ -168,7 +171,7 @@ async def categorize(ctx: RunContext, params: Params) -> Outputs:
     text = strip_checked_thinking(ctx, (await ask_for_answer(ctx, model, request)).text)
     _, text = split_thoughts(text)  # thinking that does not end is no answer either
     match = old_values.match_category if is_old else match_category
-    name = match(text, list(categories))
+    name = match(text[:MAX_ANSWER_CHARS], list(categories))
     if ctx.finish_reason == "length":
         shown = text.strip()[:MAX_UNMATCHED_CHARS]
         ctx.notice(f"The model's answer was cut off at its limit of tokens, so the category may be wrong: {shown}")

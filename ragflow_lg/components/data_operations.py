@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
@@ -240,18 +241,19 @@ async def _parse(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
 @worker_task("Parsing the literals", small_size=MAX_SMALL_CHARS)
 def parse_literals(maps: Maps, is_old: bool = False) -> list[JsonValue]:
     """Parse the strings in maps as JSON or else as Python literals, or only as these."""
-    return [to_json(old_values.parse_literals(entry)) if is_old else _literal(entry, 0) for entry in maps]
+    return [_literal(entry, 0, is_old) for entry in maps]
 
 
-def _literal(value: JsonValue, depth: int) -> JsonValue:
+def _literal(value: JsonValue, depth: int, is_old: bool) -> JsonValue:
     """Parse strings as JSON or else as Python literals, at any depth; other strings stay unchanged."""
     if depth > MAX_DEPTH:
         return value
     if isinstance(value, dict):
-        return {key: _literal(entry, depth + 1) for key, entry in cast("dict[str, Any]", value).items()}
+        return {key: _literal(entry, depth + 1, is_old) for key, entry in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
-        return [_literal(entry, depth + 1) for entry in cast("list[Any]", value)]
-    return _parse_text(value) if isinstance(value, str) and _may_be_literal(value.strip()) else value
+        return [_literal(entry, depth + 1, is_old) for entry in cast("list[Any]", value)]
+    may_be_literal = old_values.may_be_literal if is_old else _may_be_literal
+    return _parse_text(value, is_old) if isinstance(value, str) and may_be_literal(value.strip()) else value
 
 
 def _may_be_literal(text: str) -> bool:
@@ -260,15 +262,14 @@ def _may_be_literal(text: str) -> bool:
     )
 
 
-def _parse_text(text: str) -> JsonValue:
-    try:
-        return to_json(json.loads(text))
-    except (ValueError, RecursionError, ComponentError):
-        pass
+def _parse_text(text: str, is_old: bool) -> JsonValue:
+    if not is_old:
+        with suppress(ValueError, RecursionError, ComponentError):
+            return to_json(json.loads(text))
     if len(text) > MAX_LITERAL_CHARS:
         return text
     try:
-        return to_json(ast.literal_eval(text.strip()))
+        return to_json(ast.literal_eval(text if is_old else text.strip()))
     except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError, ComponentError):
         return text
 

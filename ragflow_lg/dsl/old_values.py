@@ -6,7 +6,7 @@ an exception, so do these; the node then fails. The rows of ``docs/fidelity.md``
 
 from __future__ import annotations
 
-import ast
+import json
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, cast
 
 from ragflow_lg.base.lenient_values import as_map, as_text
 from ragflow_lg.base.values import JsonValue
+from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.dsl.code_contract import SYSTEM_OUTPUTS, text_of, type_name, type_of
 from ragflow_lg.dsl.conditions import FILTERS
 from ragflow_lg.dsl.variable_references import Reference, Template
@@ -110,7 +111,7 @@ def sort_items(values: list[Any], keys: Sequence[str], is_descending: bool) -> l
         return sorted(values, reverse=is_descending)
 
     def order(item: Any) -> Any:
-        return tuple(item.get(key) for key in keys) if keys else _hashable(item)
+        return tuple(item.get(key) for key in keys) if keys else _comparable(item)
 
     return sorted(values, key=order, reverse=is_descending)
 
@@ -121,16 +122,19 @@ def drop_duplicates(values: list[Any]) -> list[Any]:
     >>> drop_duplicates([1, True, 1.0, "1"])
     [1, '1']
     """
-    unique: dict[Any, Any] = {}
+    unique: dict[str, Any] = {}
     for value in values:
-        unique.setdefault(_hashable(value), value)
+        unique.setdefault(json.dumps(_comparable(value)), value)  # a text, because hashes of numbers can be chosen
     return list(unique.values())
 
 
-def _hashable(value: Any) -> Any:
+def _comparable(value: Any) -> Any:
+    """Return equal values in the same form; a map is a list of its entries."""
     if isinstance(value, dict):
-        return tuple(sorted((key, _hashable(entry)) for key, entry in cast("dict[str, Any]", value).items()))
-    return tuple(map(_hashable, cast("list[Any]", value))) if isinstance(value, list) else value
+        return tuple(sorted((key, _comparable(entry)) for key, entry in cast("dict[str, Any]", value).items()))
+    if isinstance(value, list):
+        return tuple(map(_comparable, cast("list[Any]", value)))
+    return int(value) if isinstance(value, bool) or (isinstance(value, float) and value.is_integer()) else value
 
 
 class TextRule(NamedTuple):
@@ -145,26 +149,14 @@ class TextRule(NamedTuple):
         return is_known and FILTERS[self.operator](python_text(value), self.expected)
 
 
-def parse_literals(value: Any) -> Any:
-    """Parse the strings in a value as Python literals, at any depth.
+def may_be_literal(text: str) -> bool:
+    """Return whether a text is parsed as a Python literal.
 
-    >>> parse_literals([{"a": "-3", "b": "12", "c": "{'d': 1}", "e": "true"}])
-    [{'a': '-3', 'b': 12, 'c': {'d': 1}, 'e': 'true'}]
+    >>> may_be_literal("12"), may_be_literal("-3")
+    (True, False)
     """
-    if isinstance(value, dict):
-        return {key: parse_literals(entry) for key, entry in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [parse_literals(entry) for entry in cast("list[Any]", value)]
-    if not isinstance(value, str):
-        return value
-    text = value.strip()
-    is_literal = text.startswith(("{", "[", "(", "'", '"')) or text.lower() in ("true", "false", "none")
-    if not is_literal and not text.replace(".", "").isdigit():
-        return value
-    try:
-        return ast.literal_eval(value)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return value
+    is_word = text.lower() in ("true", "false", "none")
+    return is_word or text.startswith(("{", "[", "(", "'", '"')) or text.replace(".", "").isdigit()
 
 
 def assign(current: Any, name: str, parameter: Any) -> Any:
@@ -211,23 +203,19 @@ def _calculate(current: Any, name: str, parameter: Any) -> Any:
     return float(result) if abs(result) >= 2**63 else result  # no checkpoint can store a longer integer
 
 
+@worker_task("Reading the result of the code")
 def code_outputs(value: JsonValue, declared: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """Return the outputs of CodeExec for the value of ``main``: one of them has it, if it has the declared type.
-
-    >>> code_outputs("7", {"n": {"type": "Number"}})["_ERROR"]
-    'CodeExec contract mismatch at value: expected type Number, got String'
-    """
+    """Return the outputs of CodeExec for the value of ``main``: one of them has it, if it has the declared type."""
     names = [name for name in declared if name not in SYSTEM_OUTPUTS]
     if len(names) == 1:
-        error = _find_mismatch(as_text(as_map(declared[names[0]]).get("type")), value, "")
+        error = _find_mismatch(type_name(as_text(as_map(declared[names[0]]).get("type"))), value, "")
     else:
         error = f"CodeExec contract must contain exactly one business output, got {len(names)}"
     results = dict.fromkeys(names, None if error else value)
     return {**results, "_ERROR": error, "raw_result": value, "actual_type": type_of(value), "content": text_of(value)}
 
 
-def _find_mismatch(declared: str, value: JsonValue, path: str) -> str:
-    expected = type_name(declared)
+def _find_mismatch(expected: str, value: JsonValue, path: str) -> str:
     if expected in ("", "Any"):
         return ""
     if expected.startswith("Array<") and isinstance(value, list):
@@ -257,7 +245,7 @@ def query_texts(value: Any) -> str | list[str]:
     return python_text(value)
 
 
-_BEFORE, _AFTER = re.compile(r"\{* *\Z"), re.compile(r" *\}*")
+_AFTER = re.compile(r" *\}*")
 
 
 def close_gaps(template: Template) -> Template:
@@ -276,7 +264,7 @@ def close_gaps(template: Template) -> Template:
     for index in range(0, len(parts), 2):
         text = str(parts[index])
         text = _AFTER.sub("", text, count=1) if index else text
-        parts[index] = _BEFORE.sub("", text) if index + 1 < len(parts) else text
+        parts[index] = text.rstrip(" ").rstrip("{") if index + 1 < len(parts) else text
     return Template(template.source, tuple(part for part in parts if part != ""))
 
 
@@ -286,8 +274,9 @@ def match_category(answer: str, names: Sequence[str]) -> str | None:
     >>> match_category("order status", ["order", "order status"])
     'order'
     """
-    best = max(names, key=lambda name: answer.lower().count(name.lower()))
-    return best if best.lower() in answer.lower() else None
+    answer = answer.lower()
+    best = max(names, key=lambda name: answer.count(name.lower()))
+    return best if best.lower() in answer else None
 
 
 def strip_thoughts(answer: str) -> str:
@@ -313,10 +302,13 @@ class PieceReader:
     """Reads the pieces of a streamed answer: a piece that begins with the text so far counts as the whole text."""
 
     def __init__(self) -> None:
-        self._whole = ""
+        self._pieces: list[str] = []
+        self._length = 0
 
     def read(self, piece: str) -> str:
         """Return the new part of a piece."""
-        new = piece[len(self._whole) :] if piece.startswith(self._whole) else piece
-        self._whole = piece if piece.startswith(self._whole) else self._whole + piece
+        is_whole = len(piece) >= self._length and piece.startswith("".join(self._pieces))
+        new = piece[self._length :] if is_whole else piece
+        self._pieces.append(new)
+        self._length += len(new)
         return new

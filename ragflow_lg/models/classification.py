@@ -13,10 +13,6 @@ _FIRST_LINE = PROMPTS["categorize"].text.partition("\n")[0]
 _BEFORE_NAMES, _, _AFTER_NAMES = PROMPTS["categorize"].ragflow.partition("{names}")
 
 
-MAX_ANSWER_CHARS = 100_000
-"""How much of an answer is searched for categories."""
-
-
 class NamedCategory(NamedTuple):
     """A category as described to the model."""
 
@@ -77,7 +73,6 @@ def match_category(answer: str, names: Sequence[str]) -> str | None:
     the names that they contain. Source: RAGFlow's ``agent/component/categorize.py``, which counts ``order`` inside
     ``order status`` and ``billing`` inside ``rebilling`` as well, and takes the last category if none occurs.
     """
-    answer = answer[:MAX_ANSWER_CHARS]
     reply = answer.strip().strip("\"'`.*").strip().casefold()
     for name in names:
         if name.strip().casefold() == reply:

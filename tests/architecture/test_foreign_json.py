@@ -22,7 +22,6 @@ IN_WORKERS = {
     "ragflow_lg/integrations/documents/markdown_document.py": "tasks read what Pandoc makes of a text",
     "ragflow_lg/adapters/knowledge/file_text.py": "tasks read uploaded files",
     "ragflow_lg/components/data_operations.py": "the task of literal_eval",
-    "ragflow_lg/dsl/old_values.py": "the task of literal_eval, with the behaviour old_values",
     "ragflow_lg/dsl/code_contract.py": "the task that reads what a program has printed",
     "ragflow_lg/models/structured_answer.py": "tasks read answers of models; the schema is from the canvas",
 }

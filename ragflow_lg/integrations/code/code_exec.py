@@ -194,7 +194,7 @@ async def _execute(ctx: RunContext, params: Params, arguments: Arguments) -> dic
     workers = ctx.services.workers
     value = result.value if result.has_value else await workers.run(read_printed, result.stdout)
     if ctx.compatibility.old_values:
-        outputs = code_outputs(value, _declared(params))
+        outputs = await workers.run(code_outputs, value, dict(_declared(params)))
     else:
         has_printed = bool(result.stdout.strip())
         outputs = await workers.run(apply_contract, value, dict(_declared(params)), has_printed=has_printed)

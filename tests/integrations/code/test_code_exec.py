@@ -3,6 +3,7 @@
 from typing import Any
 
 from ragflow_lg.base.errors import RagflowLgError, ServiceError
+from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.integrations.code.code_exec import Arguments, code_exec
 from ragflow_lg.integrations.code.code_settings import CodeLimits, exceeded
 from ragflow_lg.integrations.code.programs import CodeResult, CodeSandbox
@@ -10,6 +11,9 @@ from ragflow_lg.services.artifacts import Artifact, StoredArtifact
 from ragflow_lg.services.services import Services
 from tests.fakes.canvas import canvas, diagnostics_of, node
 from tests.fakes.code import ScriptedSandbox
+from tests.fakes.counted_workers import CountedWorkers
+from tests.fakes.policies import Canvases
+from tests.fakes.regions import answer_of, out
 from tests.fakes.run import Result, run_component
 from tests.fakes.sandbox_service import NamedArtifacts
 from tests.fakes.services import fake_services
@@ -62,6 +66,16 @@ async def test_the_value_is_returned_or_printed(result: CodeResult, outputs: dic
     node = await run(ScriptedSandbox(result))
     assert node.error is None
     assert {name: node.outputs[name] for name in outputs} == outputs
+
+
+async def test_with_old_values_a_large_value_is_read_in_a_worker() -> None:
+    value: Any = ["x"] * 20_000
+    sandbox, workers = ScriptedSandbox(CodeResult(has_value=True, value=value)), CountedWorkers()
+    services = fake_services(integrations={CodeSandbox: sandbox}, workers=workers)
+    components = {"code": node("CodeExec", {"script": "x", "outputs": ONE}, ["out"]), **out("{code@actual_type}")}
+    deployment = Canvases(compatibility=Compatibility(old_values=True))
+    assert await answer_of(components, services=services, deployment=deployment) == "Array<String>"
+    assert workers.names == ["code_outputs"]
 
 
 @each_row(

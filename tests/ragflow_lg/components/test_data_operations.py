@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ragflow_lg.components.data_operations import data_operations
+from ragflow_lg.components.data_operations import data_operations, parse_literals
 from tests.fakes.run import bind, run_component
 from tests.harness.rows import each_row, read_rows
 
@@ -94,6 +94,17 @@ async def test_append_or_update_sets_keys() -> None:
 )
 async def test_literal_eval_parses_json_and_python_literals(text: Any, expected: Any) -> None:
     assert await operate("literal_eval", {"v": [text]}) == [{"v": [expected]}]
+
+
+@each_row(
+    ("text", "expected"),
+    [
+        *[("12", 12), ("-3", "-3"), ("true", "true"), (" {'d': 1}", {"d": 1}), ("²", "²")],
+        *[("[" * 70 + "]" * 70, "[" * 70 + "]" * 70), ("'" + "x" * 100_000 + "'", "'" + "x" * 100_000 + "'")],
+    ],
+)
+def test_with_old_values_only_python_literals_are_parsed(text: str, expected: Any) -> None:
+    assert parse_literals([{"v": [text]}], is_old=True) == [{"v": [expected]}]
 
 
 async def test_literal_eval_limits_the_depth() -> None:

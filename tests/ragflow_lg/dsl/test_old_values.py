@@ -1,10 +1,12 @@
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from ragflow_lg.base.values import JsonValue
 from ragflow_lg.dsl import old_values
-from ragflow_lg.dsl.variable_references import ReferenceScope, parse_template
+from ragflow_lg.dsl.variable_references import Reference, ReferenceScope, Template, parse_template
 from tests.harness.rows import each_row
 
 SWITCH: list[tuple[Any, str, Any, bool]] = [
@@ -96,6 +98,7 @@ def test_braces_and_hyphens_of_references() -> None:
 def test_values_that_a_list_operation_compares() -> None:
     maps = [{"a": [1]}, {"a": [True]}, {"b": 1}]
     assert old_values.drop_duplicates(maps) == [{"a": [1]}, {"b": 1}]
+    assert old_values.drop_duplicates([1, True, 1.0, "1", {"a": 0}, [["a", -0.0]]]) == [1, "1", {"a": 0}]
     assert old_values.sort_items([{"k": 2}, {"k": 1}], ["k"], True) == [{"k": 2}, {"k": 1}]
     assert old_values.sort_items([[2], [1]], [], False) == [[1], [2]]
     assert old_values.TextRule("contains", "None").matches([None])
@@ -126,3 +129,31 @@ def test_the_output_of_a_program(declared: Any, value: Any, error: str) -> None:
 def test_a_piece_that_begins_with_the_text_so_far_is_the_whole_text() -> None:
     reader = old_values.PieceReader()
     assert [reader.read(piece) for piece in ("ha", "ha", "hah", "!")] == ["ha", "", "h", "!"]
+
+
+def read_pieces() -> None:
+    reader = old_values.PieceReader()
+    for number in range(60_000):
+        assert reader.read(f"{number}" * 20)
+
+
+POWERS = [2.0 ** (61 * exponent) for exponent in range(-12, 12)]
+"""Numbers whose hash is 1."""
+LISTS: list[JsonValue] = [[] for _ in range(100_000)]
+SPACES = Template("", (" " * 60_000 + "x", Reference("global", "sys.query", "sys.query")))
+
+
+@each_row(
+    "call",
+    [
+        read_pieces,
+        lambda: old_values.drop_duplicates([[a, b, c] for a in POWERS for b in POWERS for c in POWERS]),
+        lambda: old_values.close_gaps(SPACES),
+        lambda: old_values.match_category("Ä" * 100_000, [str(number) for number in range(5_000)]),
+        lambda: old_values.code_outputs(LISTS, {"n": {"type": "Array<" * 60 + "Any" + ">" * 60}}),
+    ],
+)
+def test_hostile_values_take_no_time(call: Callable[[], object]) -> None:
+    began = time.process_time()
+    call()
+    assert time.process_time() - began < 1
