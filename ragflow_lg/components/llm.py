@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.base.thinking import AnswerPart
@@ -44,7 +44,7 @@ from ragflow_lg.services.chat import ChatRequest
 class Params(PromptedParams):
     """Parameters of LLM."""
 
-    output_structure: Annotated[dict[str, Any] | None, BeforeValidator(as_map)] = None
+    output_structure: Annotated[dict[str, Any], BeforeValidator(as_map)] = Field(default_factory=dict[str, Any])
     """The keys of an answer in JSON with their types, as RAGFlow 1.0 reads them, or its schema. A schema in ``outputs``
     has precedence. The answer is then in ``content`` as well. What is no map is ignored."""
 

@@ -43,7 +43,7 @@ def find_schema(outputs: Any) -> dict[str, Any] | None:
     return next((dict(schema) for schema in candidates if as_map(schema.get("properties"))), None)
 
 
-def schema_of_keys(keys: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def schema_of_keys(keys: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the schema of an object with these keys, each with the type that it names, if any; None without keys.
 
     Keys that are a schema themselves are returned unchanged.
