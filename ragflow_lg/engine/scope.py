@@ -95,7 +95,7 @@ class Scope(Struct, eq=False):
         """Whether the region has run before in this turn, and goes on where it has ended as in RAGFlow.
 
         There, the number of its rounds is -1 after the last one, and its lists are never emptied. Concurrent rounds
-        begin anew: RAGFlow has none.
+        begin at the first one: RAGFlow has none.
         """
         goes_on = self.program.is_old and self.program.max_concurrency == 1
         return goes_on and self.program.owner.node.id in self.outer.get("outputs", {})

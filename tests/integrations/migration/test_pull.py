@@ -325,7 +325,8 @@ async def test_changed_files_are_kept() -> None:
         assert "changed here" in kept.stderr
         assert "Which one?" in file.read_text()
         search = MOVED / "agents" / "web_search.json"
-        own = {**json.loads(search.read_text().replace('"api_key": ""', '"api_key": "mine"')), "compat": "ragflow"}
+        own: dict[str, Any] = json.loads(search.read_text().replace('"api_key": ""', '"api_key": "mine"'))
+        own["compat"] = "ragflow"
         search.write_text(json.dumps(own))
         again = await command("pull", "moved")
         assert ("0 agents written, 1 unchanged" in again.stdout, again.stderr.count("changed here")) == (True, 1)
