@@ -178,15 +178,17 @@ async def authenticate(request: Request, _: _ApiKey = None) -> ApiCaller:
 async def authenticate_beta(request: Request, _: _PageKey = None) -> ApiCaller:
     """Authenticate a request from an embedded page by its beta key. Anyone who opens the page can read such a key.
 
-    As in RAGFlow 1.0, the tenant's own programs may send their API key instead.
+    Clients for RAGFlow 1.0 may send their API key instead. An address with such a key opens no page.
     """
     key = _read_key(request)
     note_ragflow(request, versions=WIRES)
     if not key:
         raise RequestError(_BETA_HEADER_MISSING, 102, has_data=True)
     owner = await _find_owner(get_app_state(request), key, "page")
-    if owner is None and await _find_owner(get_app_state(request), key, "session") is not None:
-        return await authenticate(request)
+    if owner is None and (program := await _find_owner(get_app_state(request), key, "session")) is not None:
+        note_ragflow(request, program.compat, WIRES)
+        if speaks_1():
+            return await authenticate(request)
     if owner is None:
         _audit_refusal(request, key, ("beta-", "ragflow-"))
         raise RequestError(_BETA_KEY_INVALID, 102, has_data=True)

@@ -281,6 +281,8 @@ async def test_pages(new: AppServer) -> None:
         assert "usage" not in received[-1]["data"]
         opened = await new.client.get(f"/agentbots/{agent_id}/inputs", headers=key)
         assert (opened.json()["message"], "X-RAGFlow-Visitor" in opened.headers) == ("success", bool(key))
+    older = await new.client.get(f"/agentbots/{agent_id}/inputs", headers={"X-RAGFlow-Compat": "0.27"})
+    assert older.json()["code"] == 102  # the key of a program
     new.model.replies += [Reply(error="internal-host.example")]
     failing = f"/agentbots/{await new.agent(MODEL)}/completions"
     (error,) = frames((await new.client.post(failing, json={"query": "hi"}, headers=await new.page())).text)
