@@ -56,4 +56,5 @@ class RecordedRagflow(HttpServer):
             status=answer.get("status", 200),
             headers={"Content-Type": "application/json", **self.headers},
             body=json.dumps(answer["body"]),
+            delay_ms=answer.get("delay_ms", 0),
         )

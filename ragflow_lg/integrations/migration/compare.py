@@ -6,7 +6,7 @@ import asyncio
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
@@ -81,8 +81,6 @@ def compare(
         sys.stdout.write(render_page("compare.html", Path(__file__).parent, report=report, url=source.url))
     else:
         _print_report(report)
-    if report.left:
-        print_note(f"These sessions could not be deleted over there: {', '.join(report.left)}.")
     raise typer.Exit(int(any(pair.verdict != "same" for pair in report.pairs)))
 
 
@@ -110,12 +108,11 @@ class Pair(NamedTuple):
 
 
 class Report(NamedTuple):
-    """All questions that were asked. ``names`` are what both sides are called; ``left`` are sessions left behind."""
+    """All questions that were asked. ``names`` are what both sides are called."""
 
     pairs: list[Pair]
     names: tuple[str, str]
     agent: str
-    left: Sequence[str]
 
     @property
     def lead(self) -> str:
@@ -150,15 +147,19 @@ class _Comparison(NamedTuple):
         talks = [*self.talks, *([await _read_session(api, id_, self.session)] if self.session else [])]
         there, pairs = There(api, id_), list[Pair]()
         opened = open_runner(self.canvas, self.settings, MEMORY, canvas_id=str(self.file.resolve()), model=self.model)
-        async with opened as (runner, _):
-            for number, talk in enumerate(talks, 1):
-                self.progress(f"{number}/{len(talks)}: {talk[0]}")
-                both = (converse(side, talk, self.inputs) for side in (there, Here(runner)))
-                turns = await asyncio.gather(*both)
-                if not there.has_opened:
-                    raise ServiceError(turns[0][0].error)
-                pairs += map(_pair, talk, *turns)
-        return Report(pairs, (server.name, f"ragflow-lg {__version__}"), f"{title} ({id_})", there.left)
+        try:
+            async with opened as (runner, _):
+                for number, talk in enumerate(talks, 1):
+                    self.progress(f"{number}/{len(talks)}: {talk[0]}")
+                    both = (converse(side, talk, self.inputs) for side in (there, Here(runner)))
+                    turns = await asyncio.gather(*both)
+                    if not there.has_opened:
+                        raise ServiceError(turns[0][0].error)
+                    pairs += map(_pair, talk, *turns)
+        finally:
+            if there.left:
+                print_note(f"These sessions could not be deleted over there: {', '.join(there.left)}.")
+        return Report(pairs, (server.name, f"ragflow-lg {__version__}"), f"{title} ({id_})")
 
 
 async def _find_agent(api: RagflowApi, wanted: str, file: Path) -> tuple[str, str]:

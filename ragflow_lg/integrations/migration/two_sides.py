@@ -29,6 +29,7 @@ from ragflow_lg.runs.wire.wire_events import (
 if TYPE_CHECKING:
     from ragflow_lg.runs.runner import Runner
 
+CLEAN_UP_S = 15.0
 Fields = dict[str, dict[str, Any]]
 """The values of a form, each as ``{"value": …}``."""
 
@@ -132,11 +133,11 @@ class There(Struct):
         try:
             yield await asyncio.shield(opening)
         except BaseException:
-            with contextlib.suppress(ServiceError):
+            async with _cleaning_up():
                 await self.api.send("POST", f"/api/v1/tasks/{await opening}/cancel")
             raise
         finally:
-            with contextlib.suppress(ServiceError):
+            async with _cleaning_up():
                 await self._delete(await opening)
 
     async def _create(self) -> str:
@@ -163,6 +164,14 @@ class There(Struct):
                 turn.error = read_text({**frame, **as_map(frame.get("data"))}, "message", max_chars=2_000)
         if not turn.has_ended:
             turn.error = turn.error or "The stream ended early."
+
+
+@asynccontextmanager
+async def _cleaning_up() -> AsyncGenerator[None]:
+    """Give the block some seconds, because somebody may have pressed Ctrl-C. Its errors are dropped."""
+    with contextlib.suppress(ServiceError, TimeoutError):
+        async with asyncio.timeout(CLEAN_UP_S):
+            yield
 
 
 def _read_frame(frame: Mapping[str, Any]) -> Iterator[WireEvent]:

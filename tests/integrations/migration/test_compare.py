@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ragflow_lg.integrations.migration import two_sides
 from ragflow_lg.integrations.migration.two_sides import There, Turn
 from tests.fakes.recorded_ragflow import RecordedRagflow
 from tests.fakes.services import Reply
@@ -129,6 +130,10 @@ async def test_a_server_in_go_is_asked_and_left_as_it_was(monkeypatch: pytest.Mo
         server.set(f"/api/v1/agents/{'a1' * 16}/sessions/{'5c' * 16}", {"id": "5c" * 16})
         kept = await compare(server.url, painter, "a house", title="Painter")
         assert f"These sessions could not be deleted over there: {'5c' * 16}." in kept.stderr
+        monkeypatch.setattr(two_sides, "CLEAN_UP_S", 0.1)
+        server.answers[f"DELETE /api/v1/agents/{'a1' * 16}/sessions"] |= {"delay_ms": 60_000}
+        slow = await compare(server.url, painter, "a house", title="Painter")
+        assert "These sessions could not be deleted over there" in slow.stderr
 
 
 async def test_a_failure_over_there_is_shown_and_cleaned_up() -> None:
