@@ -168,7 +168,7 @@ class There(Struct):
 
 @asynccontextmanager
 async def _cleaning_up() -> AsyncGenerator[None]:
-    """Give the block some seconds, because somebody may have pressed Ctrl-C. Its errors are dropped."""
+    """Limit the block to some seconds, because somebody may have pressed Ctrl-C. Its errors are dropped."""
     with contextlib.suppress(ServiceError, TimeoutError):
         async with asyncio.timeout(CLEAN_UP_S):
             yield
