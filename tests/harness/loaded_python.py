@@ -191,6 +191,7 @@ def _become(request: dict[str, Any], files: Sequence[int]) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])
     sys.path[:0] = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in what they start in the background
     try:
         code = _run(request["words"])
         cast("Any", threading)._shutdown()
