@@ -127,7 +127,7 @@ class MemoryShelf:
             await self.store.abatch([PutOp(namespace, key, None) for key in entries])
 
     async def activate(self, namespace: Namespace, key: str, *, is_active: bool) -> None:
-        """Let searches find an entry, or not."""
+        """Show an entry to searches, or hide it."""
         async with self._lock:
             item = await self.store.aget(namespace, key)
             if item is not None:

@@ -310,7 +310,7 @@ async def get_message(memory_id: str, message_id: str, request: Request, caller:
 async def change_message(
     memory_id: str, message_id: str, body: MessageStatus, request: Request, caller: Authenticated
 ) -> None:
-    """Let searches find an entry, or not."""
+    """Show an entry to searches, or hide it."""
     body.require("status")
     if not isinstance(body.status, bool):
         raise RequestError("Status must be a boolean.", 101)

@@ -233,7 +233,7 @@ def note_ragflow(
 
 
 def choose_ragflow(version: str) -> None:
-    """Let the client of the current request get the responses of a RAGFlow, as a path requires that no other has."""
+    """Answer the current request as a version of RAGFlow does, whatever the client has chosen."""
     current_notes().ragflow, current_notes().has_ragflow = version, True
 
 

@@ -184,7 +184,7 @@ async def open_turn_session(
 
 
 async def follow_canvas(request: Request, agent: AgentRow, version: VersionRow | str) -> None:
-    """Let the canvas of a turn choose the RAGFlow whose responses its client gets, unless the client has chosen.
+    """Answer as the version of RAGFlow that the canvas of a turn chooses, unless the client has chosen one.
 
     ``version`` is the canvas, or the id of its version.
     """
