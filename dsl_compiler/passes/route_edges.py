@@ -18,7 +18,7 @@ def route_edges(draft: Draft, reporter: Reporter) -> Draft:
     """Connect the existing targets of ``downstream``, routes and ``exception_goto``; report missing ones.
 
     A router follows its routes, never ``downstream``. A missing target is a warning if the edge has another target, and
-    an error otherwise.
+    an error otherwise. With ``old_values``, only the turn that comes to the end of such an edge fails.
     """
     return replace(draft, nodes={id_: _connect(draft, node, reporter) for id_, node in draft.nodes.items()})
 
@@ -36,7 +36,8 @@ def _connect(draft: Draft, node: PlanNode, reporter: Reporter) -> PlanNode:
         _check_unused(draft, reporter, raw, declared)
         return replace(node, routes=routes, on_error=on_error)
     downstream = _existing_targets(draft, reporter, raw.downstream, raw.place("downstream"))
-    return replace(node, downstream=downstream, on_error=on_error)
+    missing = "" if downstream else next((target for target in raw.downstream if target not in draft.nodes), "")
+    return replace(node, downstream=downstream, missing=missing, on_error=on_error)
 
 
 def _connect_route(draft: Draft, reporter: Reporter, raw: RawComponent, route: Route) -> Route:
@@ -73,7 +74,9 @@ def _existing_targets(
         else:
             message = f"{subject} leads to {target!r}, which does not exist{'; it was ignored' if has_rest else ''}."
             hint = reporter.nearest("node", draft.nodes).hint(target, ADVICE["target-unknown"])
-            severity, fix = ("warning", _removal(target)) if has_rest else ("error", None)
+            is_old = not what and draft.compatibility.old_values
+            severity = "warning" if has_rest or is_old else "error"
+            fix = _removal(target) if has_rest else None
             reporter.report("target-unknown", severity, place, message, hint, fix=fix)
             is_reported = is_reported or not has_rest
     if what and not existing and not is_reported:

@@ -98,6 +98,8 @@ class PlanNode(Struct, frozen=True):
     """The JSON pointer to the component in the document."""
     downstream: tuple[NodeId, ...] = ()
     """The successors of a node that does not choose, without duplicates."""
+    missing: str = ""
+    """The end of the only edge, if it is in no canvas. With ``old_values``, the turn fails there."""
     routes: tuple[Route, ...] = ()
     """The exits of a node that chooses, with existing targets only."""
     on_error: ExceptionPolicy = STOPS

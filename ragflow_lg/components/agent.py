@@ -240,8 +240,11 @@ async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage
         offered = toolbox.schemas if ctx.compatibility.old_values else ()
         request = await with_standalone_question(ctx, model, request, offered)
     stream = _stream(ctx, params, request)
-    if ctx.compatibility.old_values and stream is not None and ctx.references["chunks"] and len(request.messages) < 6:
-        guidelines = f"{guidelines}\n{engine_prompt(ctx, 'citation_guidelines')}"  # of the engine as well, in RAGFlow
+    if ctx.compatibility.old_values and strategy == "function_calling":
+        if not ctx.references["chunks"]:
+            guidelines = ""  # only the first prompt has them, in RAGFlow
+        elif stream is not None and len(request.messages) < 6:
+            guidelines = f"{guidelines}\n{engine_prompt(ctx, 'citation_guidelines')}"  # of the engine as well
     run = AgentLoop(
         ctx,
         model,
@@ -328,7 +331,7 @@ async def _outputs(run: AgentLoop, params: Params, text: str) -> Outputs:
         stream.begin()
         await stream.write([AnswerPart(added)])
         await stream.finish_text()
-    return Outputs(content=stream.text)
+    return Outputs(content=stream.answer or stream.text)
 
 
 @component(

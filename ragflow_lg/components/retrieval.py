@@ -18,7 +18,7 @@ from ragflow_lg.component.memory_user import memory_user
 from ragflow_lg.component.spec import ComponentParams, OneOrMany, Requirement, TemplateOrValue, ToolResult
 from ragflow_lg.component.tool import RunContext, tool
 from ragflow_lg.dsl.old_values import strip_user_label
-from ragflow_lg.dsl.variable_references import Reference, parse_reference
+from ragflow_lg.dsl.variable_references import Reference, ReferenceScope, parse_reference, parse_template
 from ragflow_lg.models.metadata_filter import FILTER_OPERATORS, FilterCondition, filter_documents, metadata_operator
 from ragflow_lg.models.search_prompts import choose_conditions, translate_question
 from ragflow_lg.services.chunks import readable_chunks, readable_documents
@@ -32,6 +32,7 @@ MAX_QUESTION_CHARS = 10_000
 MAX_MEMORY_TOKENS = 194_000
 """Maximum length of what a search in memories returns, as in RAGFlow."""
 _USER_LABEL = re.compile(r"^user\s*[:：]\s*", re.IGNORECASE)
+_SENT = ("sys.query", "sys.user_id")
 MAX_CONDITIONS = 1_000
 MAX_NAMED = 5
 """Maximum number of datasets that an error names."""
@@ -258,7 +259,7 @@ async def retrieval(ctx: RunContext, params: Params, arguments: Arguments) -> To
         raise ComponentError(NO_DATASET, node=ctx.node.id)
     knowledge = ctx.services.of(Knowledge)
     datasets = await _datasets(ctx, knowledge, params.entries)
-    question = arguments.query[:MAX_QUESTION_CHARS]
+    question = _read_again(ctx, arguments.query)[:MAX_QUESTION_CHARS]
     document_ids = await _documents(ctx, knowledge, datasets, params.meta_data_filter, question)
     if languages := [language for language in params.cross_languages if language.strip()]:
         question = await translate_question(ctx, question, languages)
@@ -281,6 +282,19 @@ async def retrieval(ctx: RunContext, params: Params, arguments: Arguments) -> To
         return _nothing(params)
     documents = readable_documents(results.documents)
     return ToolResult(text, {"formalized_content": text, "json": [*chunks]}, chunks, documents=documents)
+
+
+def _read_again(ctx: RunContext, query: str) -> str:
+    """Return a query with what a user's text asks for, with ``old_values``: only values that the user has sent."""
+    if not ctx.compatibility.old_values:
+        return query
+    parts: list[str] = []
+    for part in parse_template(query[:MAX_QUESTION_CHARS], ReferenceScope(frozenset(), is_old=True)).segments:
+        if isinstance(part, Reference) and part.key in _SENT:
+            parts.append(to_text(ctx.peek(part))[:MAX_QUESTION_CHARS])
+        else:
+            parts.append(part if isinstance(part, str) else f"{{{part}}}")
+    return "".join(parts)
 
 
 async def _search_memories(ctx: RunContext, params: Params, query: str) -> ToolResult:

@@ -129,6 +129,8 @@ def _turn_record(program: NodeProgram, ctx: RunContext, outcome: Outcome, step: 
     record: dict[str, Any] = {}
     if outcome.is_halting:
         record["error"] = [step, node.rank, node.id, outcome.error]
+    elif node.missing and not outcome.targets:
+        record["error"] = [0, 0, node.id, f"The edge of {node.id} leads to {node.missing!r}, which does not exist."]
     elif not outcome.targets:
         region = program.plan.regions.get(node.id) if program.plan.compatibility.old_values else None
         record["last"] = [step, node.rank, region.item if region and region.item else node.id]

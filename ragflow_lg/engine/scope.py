@@ -322,8 +322,17 @@ async def visit_region(
     if outcome.error is not None or outcome.is_halting:
         created_at = clock.now()
         await turn.emit(NodeStarted(owner.node.id, created_at, place=ctx.place), write)
+        update: dict[str, Any] = {}
+        if program.is_old and program.item is not None and owner.node.spec.yields_items and outcome.fallback:
+            # In RAGFlow, the first round begins after the default value, and fails.
+            outcome.targets, outcome.is_halting = (), True
+            item = program.item.node.id
+            outputs: dict[str, JsonValue] = {ERROR: outcome.error}
+            await turn.emit(NodeStarted(item, created_at, place=ctx.place), write)
+            await turn.emit(NodeFinished(item, created_at, 0.0, {}, outputs, outcome.error, place=ctx.place), write)
+            update = {"outputs": {item: outputs}}
         await emit_finished(owner, ctx, outcome, created_at, 0.0)
-        return state_update(owner, ctx, outcome, number), next_nodes(owner, outcome)
+        return Step(update).then(Step(state_update(owner, ctx, outcome, number))).update, next_nodes(owner, outcome)
     scope = Scope(program, turn, state, outcome.outputs, program.rules.items(ctx, owner.node.params))
     final = await play(scope)
     outputs, update = scope.result(final)

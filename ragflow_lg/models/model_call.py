@@ -294,6 +294,8 @@ class AnswerStream:
         self._chars = len(shown)
         self._is_thinking = shown.rfind("<think>") > shown.rfind("</think>")
         self._model_thinks = False
+        self.answer = ""
+        """What is stored in place of the shown text."""
 
     @property
     def text(self) -> str:

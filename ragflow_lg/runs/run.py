@@ -225,7 +225,7 @@ class Run:
                         batch += self._collect(message_order.feed(event))
                     yield batch
                 yield self._collect(await self._finish(message_order, end))
-                if self.intent == "start" and self.status == "failed" and not self.failed_node:
+                if self.status == "failed" and not self.failed_node:
                     raise InputRefusedError(self.error or "")  # no event has reported it
         except RagflowLgError as error:
             self._session.fail(error)

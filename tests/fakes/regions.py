@@ -78,8 +78,8 @@ def runner_of(
     catalog: Registry = CATALOG,
     **more: Any,
 ) -> Runner:
-    """Compile a canvas; ``more`` is passed to the runner or the compiler, ``variables`` to the document."""
-    document = canvas(components, first, **{k: more.pop(k) for k in ("variables",) if k in more})
+    """Compile a canvas; ``more`` is passed to the runner or the compiler, or to the document."""
+    document = canvas(components, first, **{k: more.pop(k) for k in ("variables", "compat") if k in more})
     deployment = more.pop("deployment", None)
     return Runner(compile_canvas(document, catalog, deployment), services or fake_services(), **more)
 

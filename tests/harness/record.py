@@ -88,7 +88,11 @@ def record_result(result: TurnResult) -> Record:
     """Return the record of a turn's actual result."""
     record = _record_frames(result.frames)
     record |= {"error": result.error is not None, "history": result.state.get("history", [])}
-    if result.error is not None and result.plan.compatibility.old_values and not record["nodes"]:
+    if (
+        result.error is not None
+        and result.plan.compatibility.old_values
+        and not any(node[0] == "!" for node in record["nodes"])
+    ):
         record["end"] = "exception"  # the error belongs to no node, and leaves the run
     ran = {node[1:] for node in record["nodes"] if node[0] in "-!"}
     outputs = {id_: value for id_, value in result.state.get("outputs", {}).items() if id_ in ran}

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.base.errors import AnswerError, ConflictError
+from ragflow_lg.base.errors import AnswerError, ConflictError, InputRefusedError
 from ragflow_lg.runs.pauses import AnswerRequest, Pause, match_answers
 from tests.fakes.regions import assign, form, iteration, out, play_run, runner_of, text
 from tests.harness.rows import each_row
@@ -67,6 +67,14 @@ def test_all_problems_of_all_forms_are_reported_together() -> None:
     with pytest.raises(AnswerError) as error_of_one:
         match({"size": "big"}, pauses=OPEN[1:])
     assert (list(error_of_one.value.problems), error_of_one.value.node) == (["size"], "Form:Shoes")
+
+
+async def test_with_old_values_a_turn_that_goes_on_and_comes_to_no_node_fails() -> None:
+    nodes = {"userfillup": form("colour", downstream=["a"]), "a": text(["nowhere"])}
+    runner = runner_of(nodes, compat={"old_values": True})
+    await play_run(runner.start("s", {"query": "q"}))
+    with pytest.raises(InputRefusedError, match="The edge of a leads to 'nowhere', which does not exist"):
+        await play_run(runner.resume("s", {"colour": "red"}))
 
 
 async def test_the_files_of_an_answer_are_recorded_for_components_that_load_them() -> None:
