@@ -241,9 +241,9 @@ class RunContext(NodeValues, NodeSteps):
             turn.redacted_view = make_redacted_view(self.plan, (*turn.services.all_secrets, *stored))
         return turn.redacted_view
 
-    def notice(self, text: str) -> None:
+    def notice(self, text: str, level: int = logging.WARNING) -> None:
         """Log something that an author should know, and say it in the event that the node has finished."""
-        logger.warning("Node %s: %s", self.node.id, text)
+        logger.log(level, "Node %s: %s", self.node.id, text)
         if text not in self.notices and len(self.notices) < _MAX_NOTICES:
             self.notices.append(text)
 

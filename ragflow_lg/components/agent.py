@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, TypeAlias, cast
@@ -19,7 +20,7 @@ from ragflow_lg.agents.research_budget import ResearchLimits
 from ragflow_lg.agents.strategies import StrategyName, choose_strategy, load_strategy
 from ragflow_lg.agents.toolbox import Toolbox
 from ragflow_lg.base.diagnostics import Finding
-from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.errors import ComponentError, ServiceError
 from ragflow_lg.base.thinking import AnswerPart, strip_thinking
 from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.base.values import JsonValue, to_text
@@ -217,11 +218,15 @@ def _task(arguments: Arguments) -> str:
     return "".join(f"\n{head}:\n{text}\n" for head, text in {**given, "QUERY": arguments.user_prompt}.items())
 
 
-async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage] | None = None) -> Outputs:
+async def _answer(
+    ctx: RunContext, params: Params, prompts: Sequence[ChatMessage] | None = None, model: ChatModel | None = None
+) -> Outputs:
     ctx.budget.limit = params.max_total_tokens
-    model = ctx.services.models.model(params.llm_id or "")
+    model = model or ctx.services.models.model(params.llm_id or "")
     toolbox = Toolbox(ctx, [*component_tools(ctx), *mcp_tools(ctx, params.mcp, params.custom_header or {})])
     guidelines = find_guidelines(ctx, params)
+    if toolbox.schemas and (learn := getattr(model, "learn", None)) is not None:
+        await learn("has_tools")
     drops_tools = ctx.compatibility.old_values and not model.has_tools and params.strategy is None
     if drops_tools or (not toolbox.schemas and params.strategy != "deep_research"):
         return await _without_tools(ctx, params, model, prompts, guidelines)
@@ -259,11 +264,17 @@ async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage
     )
     try:
         text = await run.play(partial(_answer_with_citations, load_strategy(strategy)))
+    except ServiceError:
+        if model.has_tools or strategy != "function_calling" or run.result.calls:
+            raise
+        return await _answer(ctx, params, prompts, model)  # its server has refused tools: now they are in the prompt
     finally:
         ctx.partial["use_tools"] = cast("list[JsonValue]", run.result.use_tools)
         if stream is not None:
             await stream.finish_text()
             await stream.end_thought()
+    if not run.result.calls:
+        ctx.notice(f"The model called none of its {len(toolbox.schemas)} tools.", logging.INFO)
     outputs = await _outputs(run, params, text)
     return outputs.model_copy(update={"use_tools": run.result.use_tools})
 

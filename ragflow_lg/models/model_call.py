@@ -161,6 +161,8 @@ def build_request(
     system, messages = fitted = fit_context(*whole, model.context_tokens - reserved)
     if left_out := describe_left_out(whole, fitted, model.context_tokens):
         ctx.notice(left_out)
+    if renderer.images and not model.has_vision:
+        ctx.notice(f"The model accepts no images, so {len(renderer.images)} were left out.")
     return ChatRequest(
         system,
         (*messages, *ctx.feedback),
@@ -175,14 +177,15 @@ def build_request(
 async def build_fitted_request(
     ctx: RunContext, params: PromptedParams, model: ChatModel, **options: Any
 ) -> ChatRequest:
-    """Build a request. If it is long, the model's server is first asked how long a request may be."""
-    learn_window = getattr(model, "learn_window", None)
-    window, noticed = model.context_tokens, len(ctx.notices)
+    """Build a request. The model's server is first asked what it takes, if a request is long or has images."""
+    learn = getattr(model, "learn", None)
+    known, noticed = (model.context_tokens, model.has_vision), len(ctx.notices)
     request = build_request(ctx, params, model, **options)
-    if learn_window is None or estimate_usage(request, "").prompt_tokens < _MIN_WINDOW_TOKENS:
+    is_long = estimate_usage(request, "").prompt_tokens >= _MIN_WINDOW_TOKENS
+    if learn is None or not (is_long or request.images):
         return request
-    await learn_window()
-    if model.context_tokens == window:
+    await learn(*["context_tokens"] * is_long, *["has_vision"] * bool(request.images))
+    if (model.context_tokens, model.has_vision) == known:
         return request
     del ctx.notices[noticed:]
     return build_request(ctx, params, model, **options)

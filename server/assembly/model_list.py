@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from ragflow_lg.adapters.chat.chat_settings import DEMO, ModelSettings
 from ragflow_lg.adapters.chat.model_resolution import parse_llm_id
+from ragflow_lg.adapters.known_providers import find_provider
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.chat.chat_settings import ChatModelSettings
@@ -40,8 +41,6 @@ def list_models(settings: Settings) -> list[ListedModel]:
 
 def find_family(name: str, chat: ChatModelSettings) -> str:
     """Return the family of a provider's API, ``openai`` if it is compatible with OpenAI's."""
-    from ragflow_lg.adapters.known_providers import find_provider
-
     settings = chat.providers.get(name) or chat.known_providers.get(name)
     base_url, client = (settings.base_url, settings.client) if settings is not None else ("", "")
     found = find_provider(name)
@@ -61,7 +60,10 @@ def _list_chat_models(chat: ChatModelSettings) -> Iterator[ListedModel]:
         full_id = llm_id if name.provider or not provider or llm_id == DEMO else f"{name.model}@{provider}"
         candidates = (chat.models.get(key) for key in (llm_id, full_id, name.model))
         known = next((each for each in candidates if each is not None), ModelSettings())
-        has_vision = known.has_vision is not False and provider.lower() != DEMO
+        has_vision = known.has_vision
+        if has_vision is None:  # whether a server of one's own has a model with vision, only `models test` can tell
+            offer = find_provider(provider)
+            has_vision = offer is not None and bool(offer[1].key) and "vision" in offer[1].abilities.split()
         yield ListedModel(
             full_id,
             name.model,

@@ -43,8 +43,8 @@ def probe_models(settings: Settings) -> list[CheckResult]:
     return results
 
 
-async def probe_window(settings: Settings) -> list[CheckResult]:
-    """Report the window of the default model, if its server tells it and the settings do not."""
+async def probe_abilities(settings: Settings) -> list[CheckResult]:
+    """Report what the server of the default model tells about it, and the settings do not say."""
     from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
     from ragflow_lg.adapters.chat.openai_chat import OpenAIChat
 
@@ -53,10 +53,10 @@ async def probe_window(settings: Settings) -> list[CheckResult]:
             model = models.model("")
         except RagflowLgError:  # `probe_models` reports it
             return []
-        if not isinstance(model, OpenAIChat) or (window := await model.learn_window()) is None:
+        if not isinstance(model, OpenAIChat) or not str(told := await model.learn()):
             return []
-    advice = f"To keep this number, set {model.window_setting(window)} in the settings."
-    return [CheckResult(True, f"{model.name} has a window of {window:,} tokens", advice)]
+    advice = f"To keep this, set {model.setting(', '.join(told.settings))} in the settings."
+    return [CheckResult(True, f"{model.name}: {told}", advice)]
 
 
 def _probe_families(settings: Settings) -> list[CheckResult]:
@@ -139,7 +139,7 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
     async def examine() -> list[CheckResult]:
         tools = [
             *probe_models(config),
-            *await probe_window(config),
+            *await probe_abilities(config),
             *probe_packages(catalog()),
             *probe_tool_keys(config),
             *find_unknown_names(config),

@@ -85,8 +85,9 @@ def ask_each(
 ) -> None:
     """Ask each model once, and show how long it takes or what is wrong. Exit code 1: a model does not work.
 
-    Each chat model gets a question of five words, each embedding model a text, each rerank model two. The window of a
-    chat model is shown with its setting, if the server tells it.
+    Each chat model gets a question of five words, each embedding model a text, each rerank model two. What the server
+    tells about a chat model is shown with its settings: the window, images, tools, schemas. What an OpenAI-compatible
+    server does not tell is found out by up to four requests with answers of a few tokens.
 
     Example: ragflow-lg models test deepseek-chat@DeepSeek
     """
@@ -104,6 +105,7 @@ def ask_each(
 
 async def _test_all(settings: Settings, chosen: Sequence[ListedModel], timeout_s: float) -> bool:
     """Test models one after the other. Return whether all of them work."""
+    from ragflow_lg.adapters.chat.ability_probe import probe_abilities
     from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
     from ragflow_lg.adapters.chat.openai_chat import OpenAIChat
     from ragflow_lg.server.assembly.search_models import SearchModels
@@ -114,9 +116,10 @@ async def _test_all(settings: Settings, chosen: Sequence[ListedModel], timeout_s
     async def ask(id_: str) -> str:
         model, request = chat.model(id_), ChatRequest("", ({"role": "user", "content": QUESTION},))
         text = " ".join((await model.complete(request)).text.split())[:MAX_SHOWN_CHARS]
-        if not isinstance(model, OpenAIChat) or (window := await model.learn_window()) is None:
+        if not isinstance(model, OpenAIChat) or not str(found := await probe_abilities(model)):
             return text
-        return f"{text}\n      window of {window:,} tokens; to keep it: {model.window_setting(window)}"
+        lines = [f"{found}; to keep this:", f'[models."{model.name}"]', *found.settings]
+        return "\n      ".join([text, *(lines if found.settings else [str(found)])])
 
     async def embed(id_: str) -> str:
         return f"{len(await models.embedders.embedder(id_).embed_question('ready'))} numbers"

@@ -15,8 +15,14 @@ from msgspec.structs import replace
 
 from ragflow_lg.adapters.chat.answer_ends import end_reason, read_end
 from ragflow_lg.adapters.chat.chat_settings import ModelSettings, ProviderSettings
+from ragflow_lg.adapters.chat.model_abilities import (
+    NOTHING_KNOWN,
+    Abilities,
+    ask_for_abilities,
+    find_refused,
+    find_window,
+)
 from ragflow_lg.adapters.chat.model_rules import adapt_request, find_unsent
-from ragflow_lg.adapters.chat.model_windows import ask_for_window, find_window, is_about_length
 from ragflow_lg.adapters.chat.openai_messages import (
     MAX_CALLS,
     CallPieces,
@@ -49,7 +55,8 @@ _MAX_TOKENS = 10**9
 _OPENAI_HOST = "api.openai.com"
 DEFAULT_CONTEXT_TOKENS = 128_000
 """Context size of models without settings. RAGFlow stores its models' sizes and assumes 8192 for others."""
-_LENGTH_REFUSALS = frozenset({400, 413, 422})
+_OTHER_CAUSES = frozenset({401, 402, 403, 408, 409, 429})
+"""Statuses of answers that say nothing about what a model can do."""
 _MAX_REFUSAL_CHARS = 200
 _SCHEMA_REFUSALS = frozenset({400, 404, 415, 422, 501})
 _WRONG_FORMAT = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
@@ -86,10 +93,8 @@ class Endpoint:
         self._lock = asyncio.Lock()
         self._connections: httpx.AsyncClient | None = None
         self._chats: dict[str, Any] = {}
-        self.windows: dict[str, int | None] = {}
-        """The context sizes that the server has told, by model; None if it tells none."""
-        self.without_schemas: set[str] = set()
-        """The models that have refused a schema."""
+        self._abilities: dict[str, Abilities] = {}
+        self._asked: set[str] = set()
 
     async def chat(self, model: str) -> Any:
         """Return the LangChain client for a model. Its slow import runs in a thread."""
@@ -100,18 +105,27 @@ class Endpoint:
                 self._chats[model] = await asyncio.to_thread(self._make_chat, model)
             return self._chats[model]
 
-    async def learn_window(self, model: str) -> int | None:
-        """Return the window that the server tells for a model. It is asked once, if it has an API that tells one."""
+    def abilities(self, model: str) -> Abilities:
+        """Return what is known of a model from its server and its refusals, without asking."""
+        return self._abilities.get(model, NOTHING_KNOWN)
+
+    def remember(self, model: str, found: Abilities) -> None:
+        """Keep what was found out about a model, as long as the process runs."""
+        if model not in self._abilities and len(self._abilities) >= _MAX_CHATS:
+            self._abilities.clear()
+            self._asked.clear()
+        self._abilities[model] = found.over(self.abilities(model))
+
+    async def learn(self, model: str) -> Abilities:
+        """Return what the server tells about a model. It is asked once, if it has an API that tells something."""
         is_ollama = self.family is not None and self.family.is_ollama
         async with self._lock:
-            if model in self.windows or not (self.is_openai_compatible or is_ollama):
-                return self.windows.get(model)
-            if len(self.windows) >= _MAX_CHATS:
-                self.windows.clear()
-            connections = await asyncio.to_thread(self._open_connections)
-            window = await ask_for_window(connections, self.base_url, self._api_key, model, is_ollama=is_ollama)
-            self.windows[model] = window
-            return window
+            if model not in self._asked and (self.is_openai_compatible or is_ollama):
+                connections = await asyncio.to_thread(self._open_connections)
+                told = await ask_for_abilities(connections, self.base_url, self._api_key, model, is_ollama=is_ollama)
+                self.remember(model, self.abilities(model).over(told))
+                self._asked.add(model)
+            return self.abilities(model)
 
     def _open_connections(self) -> httpx.AsyncClient:
         from ragflow_lg.adapters.chat.openai_client import open_connections
@@ -171,27 +185,49 @@ class OpenAIChat:
     def __init__(self, model: str, endpoint: Endpoint, settings: ModelSettings) -> None:
         self.model = model
         self.name = f"{model}@{endpoint.provider}"
-        self.has_vision = settings.has_vision is not False
-        self.has_tools = settings.has_tools is not False
-        self.has_schemas = settings.has_schemas is True
-        self.tries_schemas = settings.has_schemas is None and endpoint.is_openai_compatible
-        """Whether a schema is sent and its refusal remembered; requests have it in their prompt as well."""
         self._settings = settings
+        self._said = Abilities(settings.context_tokens, settings.has_vision, settings.has_tools, settings.has_schemas)
         self.endpoint = endpoint
 
     @property
+    def abilities(self) -> Abilities:
+        """What the settings say, else what is known from the server and its refusals."""
+        return self._said.over(self.endpoint.abilities(self.model))
+
+    @property
     def context_tokens(self) -> int:
-        """The window of the settings, else what the server has told, else the default."""
-        known = self._settings.context_tokens or self.endpoint.windows.get(self.model)
-        return known or DEFAULT_CONTEXT_TOKENS
+        """The window; the default if nobody has told it."""
+        return self.abilities.context_tokens or DEFAULT_CONTEXT_TOKENS
 
-    async def learn_window(self) -> int | None:
-        """Return the window that the server tells for this model; None if the settings say it, or nobody does."""
-        return None if self._settings.context_tokens else await self.endpoint.learn_window(self.model)
+    @property
+    def has_vision(self) -> bool:
+        """Whether the model gets images, which is tried if it is not known."""
+        return self.abilities.has_vision is not False
 
-    def window_setting(self, tokens: int | str) -> str:
-        """Return the setting for a window."""
-        return f'[models."{self.name}"] context_tokens = {tokens}'
+    @property
+    def has_tools(self) -> bool:
+        """Whether the model gets tools, which is tried if it is not known."""
+        return self.abilities.has_tools is not False
+
+    @property
+    def has_schemas(self) -> bool:
+        """Whether the settings say that a schema need not be in the prompt."""
+        return self._settings.has_schemas is True
+
+    @property
+    def tries_schemas(self) -> bool:
+        """Whether a schema is sent and its refusal remembered; requests have it in their prompt as well."""
+        return self._settings.has_schemas is None and self.endpoint.is_openai_compatible
+
+    async def learn(self, *names: str) -> Abilities:
+        """Return what is known beyond the settings. The server is asked, unless they say all that is needed."""
+        if any(getattr(self._said, name) is None for name in names or ("context_tokens", "has_vision", "has_tools")):
+            await self.endpoint.learn(self.model)
+        return self.endpoint.abilities(self.model).beyond(self._said)
+
+    def setting(self, line: str) -> str:
+        """Return a setting for this model."""
+        return f'[models."{self.name}"] {line}'
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
         """Return the whole answer, without the reasoning text.
@@ -202,7 +238,7 @@ class OpenAIChat:
             return await self._complete(request)
         plain = replace(request, schema=None)
         # With a schema, some servers let a model write the schema's JSON only, and no calls.
-        if request.tools or self.model in self.endpoint.without_schemas:
+        if request.tools or self.abilities.has_schemas is False:
             return await self._complete(plain)
         try:
             return await self._complete(request)
@@ -211,7 +247,7 @@ class OpenAIChat:
                 raise
             refusal = error
         answer = await self._complete(plain)
-        self.endpoint.without_schemas.add(self.model)
+        self.endpoint.remember(self.model, Abilities(has_schemas=False))
         logger.info("%s refuses schemas; they stand in its prompts only: %s", self.name, refusal)
         return answer
 
@@ -374,27 +410,43 @@ class OpenAIChat:
             raise self.failure("did not answer in time", is_retryable=True) from None
         except Exception as error:  # noqa: BLE001 - any client may raise anything
             found = describe_failure(error, self.endpoint.address)
+            refused = self._refused(found)
             failure = self.failure(
-                self.explain(error, found), is_retryable=found.is_retryable, retry_after_s=found.retry_after_s
+                self._explain_refusal(refused, found.text) if refused else self.explain(error, found),
+                is_retryable=found.is_retryable and not refused,
+                retry_after_s=found.retry_after_s,
             )
             failure.status = found.status
             raise failure from None
 
     def explain(self, error: Exception, found: ClientFailure) -> str:
         """Return what a failure means for this kind of model."""
-        if found.status in _LENGTH_REFUSALS and is_about_length(found.text):
-            return self._explain_length(found.text)
         if not found.is_retryable and isinstance(error, _WRONG_FORMAT):
             return f"returned an answer that is not in OpenAI's format: {_describe(error)}"
         return found.text
 
-    def _explain_length(self, refusal: str) -> str:
-        """Return a refusal for length with the setting that avoids it, and remember the window that it names."""
-        window = find_window(refusal)
-        if window is not None:
-            self.endpoint.windows[self.model] = window
-        setting = self.window_setting(window or "N, the number that the model accepts")
-        return f"{refusal[:_MAX_REFUSAL_CHARS]} Set {setting} in the settings."
+    def _refused(self, found: ClientFailure) -> str:
+        """Return which part of the request the server does not take, by its name in `REFUSALS`; else ``""``."""
+        is_refusal = found.status >= 400 and found.status not in _OTHER_CAUSES
+        return find_refused(found.text) if is_refusal else ""
+
+    def _explain_refusal(self, refused: str, text: str) -> str:
+        """Return a refusal with the setting that avoids it, and remember what it says about the model."""
+        refusal = text if len(text) <= _MAX_REFUSAL_CHARS else f"{text[:_MAX_REFUSAL_CHARS]}…"
+        if refused == "parameter":
+            return f"{refusal} Switch this parameter off in the canvas."
+        if refused == "counts_streams":
+            return f"{refusal} Set [providers.{self.endpoint.provider}] counts_streams = false in the settings."
+        if refused == "sends_max_tokens":
+            return f"{refusal} Remove max_tokens from the canvas, or sends_max_tokens of the model from the settings."
+        value: int | str = "false"
+        if refused == "context_tokens":
+            window = find_window(text)
+            self.endpoint.remember(self.model, Abilities(window))
+            value = window or "N, the number that the model accepts"
+        else:
+            self.endpoint.remember(self.model, NOTHING_KNOWN._replace(**{refused: False}))
+        return f"{refusal} Set {self.setting(f'{refused} = {value}')} in the settings."
 
     def failure(self, what: str, *, is_retryable: bool = False, retry_after_s: float = 0.0) -> ServiceError:
         """Return an error that says what went wrong, without the API key."""

@@ -21,8 +21,10 @@ class OllamaWire:
         if (call.method, call.path) == ("GET", "/api/ps"):
             return
         assert call.method == "POST"
-        assert call.path in ("/api/chat", "/api/embed"), call.path
+        assert call.path in ("/api/chat", "/api/embed", "/api/show"), call.path
         body = call.json
+        if call.path == "/api/show":
+            return require_fields(body, "model", "verbose")
         if call.path == "/api/embed":
             require_fields(body, "model input", "truncate options keep_alive dimensions")
             return
@@ -67,9 +69,11 @@ class OllamaWire:
         return {}, {"error": message}
 
     def vectors(self, call: Call) -> Any:
-        """Return embeddings: the length of the text and 1; or the models that are loaded."""
+        """Return embeddings: the length of the text and 1; or what Ollama tells about its models."""
         if call.path == "/api/ps":
             return {"models": [{"name": "qwen3:8b", "model": "qwen3:8b", "context_length": 4096}]}
+        if call.path == "/api/show":
+            return {"capabilities": ["completion", "tools", "thinking"], "model_info": {"qwen3.context_length": 40960}}
         if call.path == "/api/embed":
             texts = call.json["input"]
             return {"model": "m", "embeddings": [[len(t), 1.0] for t in ([texts] if isinstance(texts, str) else texts)]}

@@ -1,7 +1,10 @@
+from collections.abc import AsyncIterator
 from typing import Any
 
+from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.services.chat import ChatRequest, Usage
+from ragflow_lg.runs.wire.wire_events import WireNodeFinished
+from ragflow_lg.services.chat import ChatDelta, ChatRequest, Usage
 from ragflow_lg.services.references import build_chunks, citation_number
 from tests.fakes.agents import TOOLS, WIKI, play_agent, tool_calls
 from tests.fakes.prompts import GUIDELINES, head_of
@@ -170,3 +173,32 @@ async def test_a_budget_limits_nested_agents_and_the_calls_of_one_round() -> Non
     assert len(turn.model.requests) == 1 + 12 * 2 + 1
     assert ["was not made: the token budget" in result for result in turn.tool_results] == [False] * 12 + [True] * 6
     assert turn.run.usage.prompt_tokens == 26 * 30
+
+
+class WithoutTools(ScriptedModel):
+    """Its server refuses tools."""
+
+    async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
+        if request.tools:
+            self.has_tools = False
+            self.requests.append((True, request))
+            raise ServiceError("tools are refused")
+        async for delta in super().stream(request):
+            yield delta
+
+
+async def test_tools_that_the_server_refuses_are_described_in_the_prompt() -> None:
+    written = '<tool_call>{"name": "wikipedia_search_0", "arguments": {"query": "Laos"}}</tool_call>'
+    turn = await play_agent([Reply(written), Reply("Vientiane.")], model=WithoutTools())
+    assert [bool(request.tools) for _, request in turn.model.requests] == [True, False, False]
+    assert "wikipedia_search_0" in turn.model.requests[1][1].system
+    assert (turn.run.answer, len(turn.outputs["use_tools"])) == ("Vientiane.", 1)
+
+
+async def test_an_agent_that_called_no_tool_says_so_beside_its_answer() -> None:
+    turn = await play_agent([Reply("one")], is_shown=False)
+    for replies, notices in (([Reply("two")], ("The model called none of its 1 tools.",)), ([LOOK, Reply("two")], ())):
+        turn.model.replies = replies
+        run = turn.runner.start("s", {"query": "again"})
+        events = [event async for event in run if isinstance(event, WireNodeFinished)]
+        assert [(e.outputs["content"], e.notices) for e in events if e.component_id == "a"] == [("two", notices)]

@@ -54,7 +54,8 @@ class WindowModel(ScriptedModel):
 
     asked = 0
 
-    async def learn_window(self) -> None:
+    async def learn(self, *names: str) -> None:
+        assert names == ("context_tokens",)
         self.asked += 1
         self.context_tokens = 2000
 
@@ -68,6 +69,23 @@ async def test_the_server_is_asked_for_the_window_before_a_long_request() -> Non
         assert model.asked == asked
         assert len(request.messages[0]["content"]) == min(length, 4 * 1940)
         assert len(ctx.notices) == asked
+
+
+class TextModel(ScriptedModel):
+    """Accepts no images, which its server tells only if it is asked."""
+
+    async def learn(self, *names: str) -> None:
+        assert names == ("has_vision",)
+        self.has_vision = False
+
+
+async def test_the_server_is_asked_before_it_gets_images_and_what_it_does_not_get_is_said() -> None:
+    image = "data:image/png;base64,aGk="
+    for model, is_sent in ((ScriptedModel(has_vision=True), True), (TextModel(has_vision=True), False)):
+        ctx, _ = context({"prompts": "Look: {sys.query}"}, image)
+        bound: Any = ctx.node.params
+        assert (await build_fitted_request(ctx, bound, model)).images == (image,) * is_sent
+        assert ctx.notices == ([] if is_sent else ["The model accepts no images, so 1 were left out."])
 
 
 class RefusingModel(ScriptedModel):

@@ -7,7 +7,7 @@ from ragflow_lg.base import extras
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.component.registry import BrokenSpec, Registry
-from ragflow_lg.server.cli.doctor import probe_models, probe_packages, probe_window
+from ragflow_lg.server.cli.doctor import probe_abilities, probe_models, probe_packages
 from ragflow_lg.server.settings import Settings, load_settings
 from tests.fakes.model_wires.ollama_wire import OllamaWire
 from tests.fakes.model_wires.wire import serving_wire
@@ -38,17 +38,21 @@ def test_models_and_keys_are_checked() -> None:
     assert "FAIL  the default model x@Nowhere cannot be used\n" in invoke(*doctor).stdout
 
 
-async def test_the_window_that_a_server_tells_is_reported_with_its_setting() -> None:
+async def test_what_a_server_tells_is_reported_with_its_settings() -> None:
     async with serving_wire(OllamaWire()) as (_, address):
         providers = {"Ollama": {"base_url": address}}
         settings = {"default_model": "qwen3:8b@Ollama", "providers": providers}
-        (told,) = await probe_window(Settings.model_validate(settings))
-        set_ = {**settings, "models": {"qwen3:8b@Ollama": {"context_tokens": 2048}}}
-        assert await probe_window(Settings.model_validate(set_)) == []
-    assert (told.is_well, told.what) == (True, "qwen3:8b@Ollama has a window of 4,096 tokens")
-    assert told.advice == 'To keep this number, set [models."qwen3:8b@Ollama"] context_tokens = 4096 in the settings.'
-    assert await probe_window(Settings()) == []
-    assert await probe_window(Settings.model_validate({"default_model": "x@Nowhere"})) == []
+        (told,) = await probe_abilities(Settings.model_validate(settings))
+        set_ = {
+            **settings,
+            "models": {"qwen3:8b@Ollama": {"context_tokens": 2048, "has_vision": True, "has_tools": True}},
+        }
+        assert await probe_abilities(Settings.model_validate(set_)) == []
+    assert (told.is_well, told.what) == (True, "qwen3:8b@Ollama: a window of 4,096 tokens, no images, tools, thinking")
+    setting = '[models."qwen3:8b@Ollama"] context_tokens = 4096, has_vision = false, has_tools = true'
+    assert told.advice == f"To keep this, set {setting} in the settings."
+    assert await probe_abilities(Settings()) == []
+    assert await probe_abilities(Settings.model_validate({"default_model": "x@Nowhere"})) == []
 
 
 def test_missing_packages_of_models_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +71,7 @@ def test_what_is_well_with_advice_is_a_note(monkeypatch: pytest.MonkeyPatch) -> 
     async def found(*_: object, **__: object) -> list[CheckResult]:
         return [CheckResult(True, "Browser cannot be used", "Install Chromium.")]
 
-    monkeypatch.setattr("ragflow_lg.server.cli.doctor.probe_window", found)
+    monkeypatch.setattr("ragflow_lg.server.cli.doctor.probe_abilities", found)
     result = invoke("doctor", "--checkpoint", "memory://")
     assert result.exit_code == 0
     assert "note  Browser cannot be used\n      → Install Chromium.\n" in result.stdout

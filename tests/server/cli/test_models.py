@@ -1,5 +1,6 @@
 import asyncio
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ def test_models_and_providers_are_listed_without_keys(environment: dict[str, str
     output = invoke("models", "list", environment=environment).stdout
     assert output.splitlines() == [
         "demo  chat  default",
-        "tiny@Local  chat, vision",
+        "tiny@Local  chat",
         "…@Local  [providers] in the settings",
         "…@DeepSeek  key from DEEPSEEK_API_KEY",
     ]
@@ -64,14 +65,17 @@ async def test_models_of_a_family_are_asked_once(tmp_path: Path) -> None:
         providers = f"[providers.Ollama]\nbase_url = '{address}'\n[embeddings.'nomic@Ollama']\nbase_url = '{address}'\n"
         (tmp_path / "s.toml").write_text(f"default_model = 'qwen3:8b@Ollama'\n{providers}")
         result = await asyncio.to_thread(invoke, "models", "test", "--settings", "s.toml")
-        chat, window, *others = result.stdout.splitlines()
+        chat, told, *settings = result.stdout.splitlines()
+        settings, others = settings[:4], settings[4:]
         assert [line.split("  ")[0:3] for line in (chat, *others)] == [
             ["ok", "qwen3:8b@Ollama", "chat"],
             ["ok", "demo", "chat"],
             ["ok", "nomic@Ollama", "embedding"],
         ]
-        assert window.endswith('window of 4,096 tokens; to keep it: [models."qwen3:8b@Ollama"] context_tokens = 4096')
-        assert [call.path for call in stub.received] == ["/api/chat", "/api/ps", "/api/embed"]
+        assert told == "      a window of 4,096 tokens, no images, tools, thinking; to keep this:"
+        kept = tomllib.loads("\n".join(settings))["models"]["qwen3:8b@Ollama"]
+        assert kept == {"context_tokens": 4096, "has_vision": False, "has_tools": True}
+        assert [call.path for call in stub.received] == ["/api/chat", "/api/ps", "/api/show", "/api/embed"]
 
 
 def test_a_model_that_does_not_work_is_reported(environment: dict[str, str]) -> None:

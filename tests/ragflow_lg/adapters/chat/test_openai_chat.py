@@ -424,6 +424,31 @@ async def test_no_schema_is_sent_with_tools_unless_the_setting_says_so() -> None
         assert "response_format" not in server.requests[0].body
 
 
+@each_row(
+    ("status", "refusal", "setting"),
+    [
+        (400, "This model does not support tools", '[models."m@Test"] has_tools = false'),
+        (500, "image input is not supported", '[models."m@Test"] has_vision = false'),
+        (400, "response_format is not supported", '[models."m@Test"] has_schemas = false'),
+        (400, "unknown field stream_options", "[providers.Test] counts_streams = false"),
+        (400, "Unsupported value: 'top_p' does not support 0.5 with this model.", "Switch this parameter off in the"),
+        (400, "max_tokens is too large: 128000", "sends_max_tokens of the model from the settings"),
+    ],
+)
+async def test_a_refusal_names_the_setting_that_avoids_it(status: int, refusal: str, setting: str) -> None:
+    refusals = [reply(status=status, error=refusal)] * 2
+    async with mock_endpoint(*refusals, max_retries=3) as (server, known):
+        chat = OpenAIChat("m", known.endpoint, ModelSettings(has_schemas=True))
+        with pytest.raises(ServiceError, match=re.escape(setting)) as failure:
+            await chat.complete(ASKED)
+        assert refusal in str(failure.value)
+        assert len(server.requests) == 1  # a refusal is not retried
+        name = setting.partition("] ")[2].partition(" = ")[0]
+        assert not setting.startswith("[models") or getattr(known.abilities, name) is False
+        said = OpenAIChat("m", known.endpoint, ModelSettings(has_vision=True, has_tools=True, has_schemas=True))
+        assert (said.has_vision, said.has_tools, said.has_schemas) == (True, True, True)
+
+
 async def test_a_refusal_for_length_names_the_setting_and_the_window() -> None:
     text = "request (4111 tokens) exceeds the available context size (2048 tokens)"
     for refusal in (reply(status=400, error=text), reply(status=400, garbage=json.dumps({"error": text}))):
