@@ -61,7 +61,7 @@ def _list_chat_models(chat: ChatModelSettings) -> Iterator[ListedModel]:
         candidates = (chat.models.get(key) for key in (llm_id, full_id, name.model))
         known = next((each for each in candidates if each is not None), ModelSettings())
         has_vision = known.has_vision
-        if has_vision is None:  # whether a server of one's own has a model with vision, only `models test` can tell
+        if has_vision is None:  # whether a model of your own server has vision, only `models test` can tell
             offer = find_provider(provider)
             has_vision = offer is not None and bool(offer[1].key) and "vision" in offer[1].abilities.split()
         yield ListedModel(
