@@ -130,7 +130,7 @@ class DatasetRetriever(BaseRetriever):
 class EmbeddedRetriever(DatasetRetriever):
     """Searches datasets that ``ragflow-lg kb add`` has put into a file.
 
-    ``embeddings`` is the model that created their vectors; None is the stand-in that needs none.
+    ``embeddings`` is the model that created their vectors; None is the one of `kb add` without settings.
     """
 
     file: Path = Path("ragflow-lg-knowledge.db")

@@ -173,7 +173,7 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """The display name: the model's name, or a description of the stand-in."""
+        """The display name."""
         ...
 
     @property
@@ -181,13 +181,8 @@ class Embedder(Protocol):
         """The model's name, or ``""`` if it is unknown. Vectors of two models are never compared."""
         ...
 
-    @property
-    def is_stand_in(self) -> bool:
-        """Whether the vectors reflect only words, not their meaning."""
-        ...
-
     async def embed_question(self, text: str) -> Sequence[float]:
-        """Return the vector for a question."""
+        """Return the vector for a question; an empty one if only keywords should be compared."""
         ...
 
     async def embed_chunks(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:

@@ -238,7 +238,7 @@ class CoreSettings(BaseSettings):
 
     @property
     def default_embedding(self) -> str:
-        """The ID of the embedding model for new datasets, or ``""`` for the stand-in."""
+        """The ID of the embedding model for new datasets, or ``""`` if the settings name none."""
         only = next(iter(self.embeddings)) if len(self.embeddings) == 1 else ""
         return getattr(getattr(self, "knowledge", None), "embedding_model", "") or only
 

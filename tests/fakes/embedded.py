@@ -4,17 +4,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragflow_lg.adapters.knowledge.embedders import HASHING_MODEL, HashingEmbedder
+from ragflow_lg.adapters.knowledge.embedders import KEYWORDS
 from ragflow_lg.adapters.knowledge.file_text import TextChunk
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.integrations.knowledge.embedded_knowledge import EmbeddedKnowledge
 from ragflow_lg.integrations.knowledge.knowledge_file import NewDocument, add_dataset, store_document
+from tests.fakes.knowledge_models import HashingEmbedder
 
 
 class CountingEmbedder(HashingEmbedder):
-    """The stand-in as if it were a model; remembers what it embedded, and fails after so many texts."""
+    """Remembers what it embedded, and fails after so many texts."""
 
-    is_stand_in = False
     name = "counting"
 
     def __init__(self, fails_after: int = 10**9) -> None:
@@ -39,7 +39,7 @@ class OneEmbedder:
 
 
 def fill(
-    knowledge: EmbeddedKnowledge, dataset: str, documents: Mapping[str, Sequence[str]], model: str = HASHING_MODEL
+    knowledge: EmbeddedKnowledge, dataset: str, documents: Mapping[str, Sequence[str]], model: str = KEYWORDS
 ) -> None:
     """Add a dataset with documents whose chunks are these texts."""
     with knowledge.file.writing() as connection:
@@ -47,8 +47,8 @@ def fill(
         for name, texts in documents.items():
             chunks = [TextChunk(text, [[0, 0, 0, 1, 1]]) for text in texts]
             document = NewDocument(name, f"/{name}", name, {"kind": ["a", "b"]}, chunks)
-            vector_model = HASHING_MODEL if model == HASHING_MODEL else ""
-            store_document(connection, record, document, HashingEmbedder().vectors(texts), vector_model)
+            vectors = [HashingEmbedder().vector(text) for text in texts]
+            store_document(connection, record, document, vectors, "hashing" if model == KEYWORDS else "")
 
 
 def stored_knowledge(path: Path, embedder: Any = None) -> EmbeddedKnowledge:

@@ -4,13 +4,12 @@ import math
 import zlib
 from collections.abc import Sequence
 
+from ragflow_lg.adapters.knowledge.words import split_words
 from ragflow_lg.base.errors import SettingsError
 
 
 class WordEmbedder:
     """Vectors of word counts by a hash of the word; all cosines are positive."""
-
-    is_stand_in = False
 
     def __init__(self, length: int = 8, name: str = "words") -> None:
         self.length, self.name = length, name
@@ -28,6 +27,26 @@ class WordEmbedder:
 
     async def embed_chunks(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         return [self.vector(text) for text in texts]
+
+
+class HashingEmbedder:
+    """Unit vectors of 384 numbers: each different word of a text adds 1 or -1 to one of them."""
+
+    name = vector_model = "hashing"
+
+    async def embed_question(self, text: str) -> Sequence[float]:
+        return self.vector(text)
+
+    async def embed_chunks(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        return [self.vector(text) for text in texts]
+
+    def vector(self, text: str) -> list[float]:
+        row = [0.0] * 384
+        for word in set(split_words(text)):
+            code = zlib.crc32(word.encode())
+            row[(code & 0x7FFFFFFF) % 384] += 1 if code & 0x80000000 else -1
+        length = math.hypot(*row) or 1.0
+        return [number / length for number in row]
 
 
 class WordEmbedders:

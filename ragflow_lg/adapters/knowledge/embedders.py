@@ -1,17 +1,19 @@
-"""Embedding models: LangChain's clients of endpoints, the stand-in without a model, and the choice of a dataset's."""
+"""Embedding models: LangChain's clients of endpoints, the local one, none at all, and the choice of a dataset's."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
-from zlib import crc32
+from functools import lru_cache, partial
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 from langchain_core.embeddings import Embeddings
 
 from ragflow_lg.adapters.http.answer_limits import LimitedClient
-from ragflow_lg.adapters.knowledge.words import split_words
+from ragflow_lg.adapters.knowledge.words import contains_unspaced
 from ragflow_lg.adapters.model_endpoint import EmbeddingSettings, ModelEndpoint, find_model_id, list_models
 from ragflow_lg.adapters.model_families.client_failures import describe_failure
 from ragflow_lg.adapters.model_families.families import FAMILIES, open_family
@@ -21,14 +23,8 @@ from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.extras import require
 from ragflow_lg.services.knowledge import Embedder
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-HASHING_MODEL = "hashing-stand-in"
-"""The embedding model id for datasets that were created without a model."""
-
-DIMS = 384
+LOCAL_MODEL, KEYWORDS = "wordllama", "keywords"
+"""The embedding model ids of datasets that need no settings: the model of the extra ``local-embeddings``, and none."""
 
 MAX_QUESTION_CHARS = 6_000
 """Maximum length of an embedded question: models accept about 8,000 tokens, and a character may take more than one."""
@@ -62,8 +58,6 @@ class _OpenAIFamily(ModelFamily):
 class EndpointEmbedder:
     """A `ragflow_lg.services.knowledge.Embedder` for ``[embeddings."ID"]``."""
 
-    is_stand_in = False
-
     def __init__(self, id_: str, settings: EmbeddingSettings) -> None:
         """Initialize it.
 
@@ -73,6 +67,7 @@ class EndpointEmbedder:
         self.name = id_
         self.vector_model = settings.model or id_
         self._settings = settings
+        self._batch = settings.batch
         name = f'embedding model [embeddings."{id_}"]'
         self._endpoint = ModelEndpoint(name, settings, longest_pause_s=_LONGEST_PAUSE_S)
         family = FAMILIES.get(settings.family)
@@ -94,11 +89,13 @@ class EndpointEmbedder:
         return (await self._embed([text[:MAX_QUESTION_CHARS]], is_question=True))[0]
 
     async def embed_chunks(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return the vectors of chunks, in order."""
-        size = self._settings.batch
+        """Return the vectors of chunks, in order. After a request that takes too long, all have half as many texts."""
         vectors: list[Sequence[float]] = []
-        for start in range(0, len(texts), size):
-            vectors += await self._embed(texts[start : start + size])
+        while batch := texts[len(vectors) :][: self._batch]:
+            try:
+                vectors += await self._embed(batch)
+            except TimeoutError:
+                self._batch = min(self._batch, len(batch) // 2)
         return vectors
 
     async def _embed(self, texts: Sequence[str], *, is_question: bool = False) -> Sequence[Sequence[float]]:
@@ -127,7 +124,9 @@ class EndpointEmbedder:
                     vectors = await self._family.embed_texts(self._client, texts)
             return [[*map(float, vector)] for vector in vectors]
         except TimeoutError:
-            what = f"did not answer within {self._settings.timeout_s:g} s"
+            if len(texts) > 1:
+                raise
+            what = f"did not answer within {self._settings.timeout_s:g} s, even to one text, whatever batch is"
             raise self._endpoint.failure(what, is_retryable=True) from None
         except Exception as error:  # noqa: BLE001 - any client may raise anything
             failure = describe_failure(error, self._settings.base_url)
@@ -138,37 +137,66 @@ class EndpointEmbedder:
             ) from None
 
 
-class HashingEmbedder:
-    """A `ragflow_lg.services.knowledge.Embedder` without a model; its vectors are the same on every machine."""
+class LocalEmbedder:
+    """A `ragflow_lg.services.knowledge.Embedder`: sums of the word vectors in the package ``wordllama``.
 
-    name = f"{HASHING_MODEL} (no model: it compares words, not meanings)"
-    vector_model = HASHING_MODEL
-    is_stand_in = True
+    The package's own loader is not used: it configures logging, writes a cache and may ask a hub for files.
+    """
+
+    name = vector_model = LOCAL_MODEL
 
     async def embed_question(self, text: str) -> Sequence[float]:
-        """Return the vector of a question."""
-        return self.vectors([text])[0].tolist()
+        """Return the vector of a question. The model does not know scripts without spaces."""
+        return () if contains_unspaced(text) else (await self.embed_chunks([text[:MAX_QUESTION_CHARS]]))[0]
 
     async def embed_chunks(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """Return the vectors of chunks, in order."""
-        return self.vectors(texts).tolist()
+        return await asyncio.to_thread(self._embed, texts)
 
-    def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return a unit vector for each text: each distinct word adds 1 or -1 at an index given by its CRC-32."""
-        require("knowledge", "A dataset without an embedding model")
-        import numpy as np
+    def _embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        tokenizer, weights = _load_local_model()
+        found = tokenizer.encode_batch([*texts], add_special_tokens=False)
+        return [weights[each.ids].sum(axis=0, dtype="f4").tolist() for each in found]
 
-        rows = np.zeros((len(texts), DIMS), dtype=np.float32)
-        for row, text in zip(rows, texts, strict=True):
-            for word in set(split_words(text)):
-                code = crc32(word.encode())
-                row[(code & 0x7FFFFFFF) % DIMS] += 1 if code & 0x80000000 else -1
-        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        return (rows / np.where(lengths == 0, 1, lengths)).astype(np.float32)
+
+@lru_cache(maxsize=1)
+def _load_local_model() -> tuple[Any, Any]:
+    """Return the tokenizer, and the vectors of its words."""
+    require("local-embeddings", f"The embedding model {LOCAL_MODEL!r}")
+    from tokenizers import Tokenizer
+
+    spec = find_spec("wordllama")
+    folder = Path(next(iter((spec and spec.submodule_search_locations) or ())))
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizers" / "l2_supercat_tokenizer_config.json"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    tensors: Any = import_module("safetensors.numpy")  # untyped
+    return tokenizer, tensors.load_file(folder / "weights" / "l2_supercat_256.safetensors")["embedding.weight"]
+
+
+class NoEmbedder:
+    """A `ragflow_lg.services.knowledge.Embedder` for datasets that are searched by keywords alone."""
+
+    name = vector_model = KEYWORDS
+
+    async def embed_question(self, text: str) -> Sequence[float]:
+        """Return an empty vector."""
+        return ()
+
+    async def embed_chunks(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Return empty vectors."""
+        return [()] * len(texts)
+
+
+_WITHOUT_SETTINGS: Mapping[str, type[LocalEmbedder | NoEmbedder]] = {
+    LOCAL_MODEL: LocalEmbedder,
+    KEYWORDS: NoEmbedder,
+    "hashing-stand-in": NoEmbedder,  # of datasets from before 0.1: their vectors are no longer compared
+}
 
 
 class ConfiguredEmbedders:
-    """The `Embedders` from the settings. ``default`` is the id for new datasets; ``""`` means the hashing model."""
+    """The `Embedders` from the settings. ``default`` is the id for new datasets; ``""``: the local model, or none."""
 
     def __init__(
         self,
@@ -181,7 +209,7 @@ class ConfiguredEmbedders:
         self._settings = settings
         self._find_known = find_known
         self._embedders: dict[str, EndpointEmbedder] = {}
-        self.default = default or HASHING_MODEL
+        self.default = default or (LOCAL_MODEL if find_spec("wordllama") else KEYWORDS)
 
     def embedder(self, embedding_model: str) -> Embedder:
         """Return the model for an id, with or without the provider that RAGFlow appends.
@@ -190,11 +218,11 @@ class ConfiguredEmbedders:
             SettingsError: if the settings do not contain the id.
         """
         id_ = embedding_model or self.default
-        if id_ == HASHING_MODEL:
-            return HashingEmbedder()
         key = find_model_id(id_, self._settings) or id_
         if key not in self._embedders:
             settings = self._settings.get(key) or self._find_known(id_)
+            if settings is None and id_ in _WITHOUT_SETTINGS:
+                return _WITHOUT_SETTINGS[id_]()
             if settings is None:
                 raise SettingsError(
                     f'There is no embedding model {id_!r} in the settings: add [embeddings."{id_}"] with base_url, '
@@ -237,7 +265,6 @@ class EmbedderEmbeddings(Embeddings):
 class LangChainEmbedder:
     """A `ragflow_lg.services.knowledge.Embedder` that asks one of LangChain's models, whatever its id is."""
 
-    is_stand_in = False
     vector_model = ""
 
     def __init__(self, embeddings: Embeddings) -> None:

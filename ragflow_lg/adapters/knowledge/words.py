@@ -54,6 +54,15 @@ def split_words(text: str) -> list[str]:
     return words
 
 
+def contains_unspaced(text: str) -> bool:
+    """Return whether a text contains a script that is written without spaces.
+
+    >>> contains_unspaced("年假 policy"), contains_unspaced("Ёлка")
+    (True, False)
+    """
+    return not text.isascii() and any(unspaced for unspaced, _ in _RUN.findall(unicodedata.normalize("NFKC", text)))
+
+
 def extract_question_words(question: str) -> list[str]:
     """Return the different words in a question without question and function words, unless no others remain.
 

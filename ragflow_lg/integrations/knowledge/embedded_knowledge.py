@@ -52,9 +52,6 @@ Numbers: TypeAlias = NDArray[np.float64]
 RETRY_SIMILARITY = 0.17
 """Minimum vector similarity for the second search if the first one finds nothing, as in RAGFlow."""
 
-MIN_KEYWORDS_WEIGHT = 0.5
-"""Minimum word weight if the vectors are hashed words."""
-
 TITLE_WEIGHT = 0.5
 """Weight of a word in a document's name, relative to a word in its text."""
 
@@ -125,9 +122,7 @@ class EmbeddedKnowledge:
         (model,) = await self._models(search.datasets)
         embedder = self._embedders.embedder(model)
         vector = np.asarray(await embedder.embed_question(search.question), dtype=np.float32)
-        weight = search.keywords_similarity_weight
-        if embedder.is_stand_in:
-            weight = max(weight, MIN_KEYWORDS_WEIGHT)
+        weight = search.keywords_similarity_weight if len(vector) else 1.0
         return await self._search(search, embedder.vector_model, vector, weight)
 
     @_in_thread
@@ -201,7 +196,7 @@ class EmbeddedKnowledge:
     def _search(self, search: DatasetSearch, model: str, vector: NDArray[np.float32], weight: float) -> SearchResult:
         with self.file.reading() as connection:
             records = self._records(connection, search.datasets)
-            for record in records:
+            for record in records if len(vector) else ():
                 record.check_vectors(model, len(vector))
             numbers = None if search.document_ids is None else _numbers(connection, search.document_ids)
             query = _Query(extract_question_words(search.question), vector, search.top_k, weight, numbers)
@@ -209,7 +204,7 @@ class EmbeddedKnowledge:
             # As in RAGFlow, an empty search is repeated; if documents are specified, it accepts all of their chunks.
             retry_similarity = -1.0 if numbers is not None else min(search.similarity_threshold, RETRY_SIMILARITY)
             for min_cosine in dict.fromkeys((search.similarity_threshold, retry_similarity)):
-                found = [self._find_in(connection, record, query, min_cosine) for record in records if record.dims]
+                found = [self._find_in(connection, record, query, min_cosine) for record in records if record.chunks]
                 hits = np.concatenate([hits, *found])
                 if len(hits):
                     break
@@ -235,8 +230,10 @@ class EmbeddedKnowledge:
         words = np.zeros(len(known.chunks))
         matches, scores = score_words(connection, dataset.number, query.words)
         words[np.searchsorted(known.chunks, matches)] = scores
-        length = float(np.linalg.norm(query.vector)) or 1.0
-        cosines = np.nan_to_num(known.vectors @ (query.vector / length), nan=-1.0, posinf=-1.0, neginf=-1.0)
+        cosines = np.full(len(words), -1.0, np.float32)
+        if len(query.vector):
+            length = float(np.linalg.norm(query.vector)) or 1.0
+            cosines = np.nan_to_num(known.vectors @ (query.vector / length), nan=-1.0, posinf=-1.0, neginf=-1.0)
         is_allowed = np.ones(len(words), bool)
         if query.documents is not None:
             is_allowed = np.isin(known.documents, query.documents)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.base.extras import install_command
 from ragflow_lg.base.local_paths import suggest_file
 from ragflow_lg.server.cli.command_line import make_group
 from ragflow_lg.server.cli.options import KeywordsWeight, Output, SettingsFile, Threshold
@@ -187,6 +188,8 @@ def _open_dataset(knowledge: SettingsKnowledge, name: str, embedding: str) -> tu
 
 
 def _print_report(report: AddedFiles, dataset: DatasetRecord, embedder: Embedder, *, prune: bool) -> None:
+    from ragflow_lg.adapters.knowledge.embedders import KEYWORDS
+
     for name, reason in report.failed.items():
         print_note(f"✗ {name}: {reason}.")
     for name, first in report.duplicates.items():
@@ -198,8 +201,8 @@ def _print_report(report: AddedFiles, dataset: DatasetRecord, embedder: Embedder
     parts += [f"{len(report.failed)} failed"] if report.failed else []
     parts += [count_of(len(report.duplicates), "duplicate")] if report.duplicates else []
     print_line(f"{dataset.name}: {', '.join(parts)}; {count_of(report.chunks, 'new chunk')}")
-    if embedder.is_stand_in:
-        print_note(f'Vectors: {embedder.name}. For semantic search set [embeddings."ID"] (knowledge.md).')
+    if embedder.vector_model == KEYWORDS:
+        print_note(f"Only keywords are searched. For meanings: {install_command('local-embeddings')} (knowledge.md).")
 
 
 @kb.command(no_args_is_help=True)

@@ -79,7 +79,7 @@ class KnowledgeSection(UrlSection):
     datasets: dict[str, RetrieverSection] = Field(default_factory=dict[str, RetrieverSection])
     """Datasets that are not at ``url``, by name."""
     embedding_model: str = ""
-    """For new datasets. Default: the only one, or the hashing stand-in."""
+    """For new datasets. Default: the only one, ``wordllama`` if it is installed, or ``keywords``."""
 
     def secrets(self) -> Iterable[str]:
         """Return the keys, and the passwords in addresses."""

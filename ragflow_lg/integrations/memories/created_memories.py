@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 import msgspec
 from langgraph.store.base import BaseStore, Item
 
-from ragflow_lg.adapters.knowledge.embedders import HASHING_MODEL, MAX_QUESTION_CHARS
+from ragflow_lg.adapters.knowledge.embedders import MAX_QUESTION_CHARS
 from ragflow_lg.base.errors import RequestError, SettingsError
 from ragflow_lg.integrations.memories.memory_layout import definitions_namespace
 from ragflow_lg.integrations.memories.memory_settings import MemorySettings, is_created
@@ -41,10 +41,9 @@ class Shelving:
                 [text[:MAX_QUESTION_CHARS] for text in texts]
             )
 
-        is_hashing = (memory.embedding_model or self._embedders.default) == HASHING_MODEL
         vectors = vector_model(self._embedders, memory.embedding_model)
         lock = self._locks.setdefault(memory.id, asyncio.Lock())
-        return MemoryShelf(memory, self.store, embed, vectors, compares_words=is_hashing, lock=lock)
+        return MemoryShelf(memory, self.store, embed, vectors, lock=lock)
 
     def embedding_model(self, id_: str) -> str:
         """Return the id of an embedding model; see `CreatedMemories.embedding_model`."""

@@ -66,24 +66,13 @@ class MemoryShelf:
     """
 
     def __init__(
-        self,
-        settings: MemorySettings,
-        store: BaseStore,
-        embed: Embed,
-        model: str,
-        *,
-        compares_words: bool = False,
-        lock: asyncio.Lock | None = None,
+        self, settings: MemorySettings, store: BaseStore, embed: Embed, model: str, *, lock: asyncio.Lock | None = None
     ) -> None:
-        """Initialize. ``model`` names the vectors of ``embed``; ``compares_words``: they reflect only words.
-
-        ``lock`` is shared by all shelves of a memory.
-        """
+        """Initialize. ``model`` names the vectors of ``embed``; ``lock`` is shared by all shelves of a memory."""
         self.settings = settings
         self.store = store
         self._embed = embed
         self._model = model
-        self._compares_words = compares_words
         self._lock = lock or asyncio.Lock()
 
     def namespace(self, tenant: str, user: str) -> Namespace:
@@ -150,13 +139,13 @@ class MemoryShelf:
     ) -> list[tuple[SearchItem, Remembered]]:
         """Return entries with their similarity, the weighted sum of shared words and the vectors' cosine."""
         vector = (await self._vectors([question]))[0]
-        words, weight = set(extract_question_words(question)), max(keywords_weight, 0.5 * self._compares_words)
+        words, weight = set(extract_question_words(question)), keywords_weight if vector else 1.0
         found: list[tuple[SearchItem, Remembered, str]] = []
         for item in await self.entries(namespace):
             remembered = read_remembered(self.settings.id, item)
             stored = self._vector_of(item.value)
             is_found = remembered and remembered.is_active and not self._is_expired(item, now)
-            if stored and remembered and is_found and remembered.type in self.settings.types:
+            if stored is not None and remembered and is_found and remembered.type in self.settings.types:
                 found.append((item, remembered, stored))
 
         def score() -> list[tuple[SearchItem, Remembered]]:
@@ -215,7 +204,7 @@ class MemoryShelf:
             RagflowLgError: if the model or the store fails. What was embedded before is kept.
         """
         entries = await self.entries(namespace)
-        foreign = [e for e in entries if VECTOR in e.value and not self._vector_of(e.value)]
+        foreign = [e for e in entries if VECTOR in e.value and self._vector_of(e.value) is None]
         for start in range(0, len(foreign), _EMBEDDED):
             values = {entry.key: entry.value for entry in foreign[start : start + _EMBEDDED]}
             await self._add_vectors(list(values.values()))
@@ -289,10 +278,10 @@ class MemoryShelf:
             raise ServiceError(f"The embedding model returned {len(vectors)} vectors for {len(texts)} texts.")
         return [_pack_vector(vector) for vector in vectors]
 
-    def _vector_of(self, value: Mapping[str, Any]) -> str:
-        """Return the vector of an entry if the current model made it, or ``""``."""
+    def _vector_of(self, value: Mapping[str, Any]) -> str | None:
+        """Return the vector of an entry if the current model made it, or None."""
         vector = as_map(value.get(VECTOR))
-        return str(vector.get("numbers", "")) if vector.get("model") == self._model else ""
+        return str(vector.get("numbers", "")) if vector.get("model") == self._model else None
 
     def _is_expired(self, item: Item, now: float) -> bool:
         days = self.settings.max_age_days

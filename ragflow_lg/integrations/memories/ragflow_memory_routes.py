@@ -14,7 +14,7 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.adapters.knowledge.embedders import HASHING_MODEL
+from ragflow_lg.adapters.knowledge.embedders import KEYWORDS, LOCAL_MODEL
 from ragflow_lg.base.errors import RequestError, ServiceError, SettingsError
 from ragflow_lg.dsl.redacted_view import RedactedView
 from ragflow_lg.dsl.redaction import Redactor
@@ -401,7 +401,8 @@ async def _put(
         embedding = await created.embedding_model(memory.embedding_model)
     except SettingsError as error:
         raise RequestError(str(error)) from error
-    if embedding != HASHING_MODEL and not rights_in(app_state.settings_of(caller.tenant)).has_model(embedding):
+    rights = rights_in(app_state.settings_of(caller.tenant))
+    if embedding not in (KEYWORDS, LOCAL_MODEL) and not rights.has_model(embedding):
         raise RequestError(f"The tenant may not use the embedding model {embedding!r:.200}.")
     memory = replace(memory, embedding_model=embedding, update_ms=app_state.now_ms())
     await created.put(memories.tenant, memory)

@@ -109,13 +109,13 @@ async def test_incomplete_answers_and_refusals_are_errors(
 
 
 async def test_the_settings_open_an_index(fake: FakeElasticsearch, tmp_path: Path) -> None:
-    fake.indices["other"] = {"1": {"body": "Rice.", "metadata": {"title": "Rice"}, "v": [1.0] * 384}}
-    fake.mappings["other"] = {"mappings": {"properties": {"v": {"dims": 384}}}}
+    fake.indices["other"] = {"1": {"body": "Rice.", "metadata": {"title": "Rice"}, "v": [1.0] * 256}}
+    fake.mappings["other"] = {"mappings": {"properties": {"v": {"dims": 256}}}}
     file = tmp_path / "s.toml"
     file.write_text(
         f'[knowledge]\nurl = "sqlite:///{tmp_path}/k.db"\n[knowledge.datasets.notes]\n'
         f'url = "elasticsearch+http://elastic:s3cret@127.0.0.1:{fake.port}"\nindex = "other"\n'
-        'text_field = "body"\nvector_field = "v"\nembedding_model = "hashing-stand-in"\n',
+        'text_field = "body"\nvector_field = "v"\nembedding_model = "wordllama"\n',
         "utf-8",
     )
     settings = load_settings(file)

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from ragflow_lg.adapters.knowledge.embedders import NoEmbedder
 from ragflow_lg.adapters.knowledge.words import MAX_QUESTION_WORDS, extract_question_words, split_words
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.integrations.knowledge import embedded_knowledge
@@ -69,12 +70,16 @@ async def test_chunks_of_named_documents_are_returned_even_without_matches(tmp_p
     assert all(chunk["doc_id"] == ids[0] for chunk in result.chunks)
 
 
-async def test_words_have_a_minimum_weight_without_a_real_embedding_model(tmp_path: Path) -> None:
-    by_words = await search(tmp_path, "vacation", keywords_similarity_weight=0.0)
-    chunk = by_words.chunks[0]
-    assert chunk["similarity"] == pytest.approx((chunk["term_similarity"] + chunk["vector_similarity"]) / 2)
-    by_vector = await search(tmp_path, "vacation", CountingEmbedder(), keywords_similarity_weight=0.0)
+async def test_only_keywords_count_if_the_question_has_no_vector(tmp_path: Path) -> None:
+    """Also in a dataset that has vectors."""
+    by_vector = await search(tmp_path, "vacation", keywords_similarity_weight=0.0)
     assert by_vector.chunks[0]["similarity"] == by_vector.chunks[0]["vector_similarity"]
+    by_words = await search(
+        tmp_path, "vacation", NoEmbedder(), keywords_similarity_weight=0.0, similarity_threshold=0.9
+    )
+    assert [chunk["docnm_kwd"] for chunk in by_words.chunks] == ["leave.md", "leave.md"]
+    assert all(c["similarity"] == c["term_similarity"] and not c["vector_similarity"] for c in by_words.chunks)
+    assert not (await search(tmp_path, "zebra", NoEmbedder(), similarity_threshold=0.0)).chunks
 
 
 async def test_datasets_with_different_embedding_models_cannot_be_searched_together(tmp_path: Path) -> None:

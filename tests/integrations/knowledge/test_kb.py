@@ -1,4 +1,5 @@
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -16,14 +17,14 @@ def test_the_life_of_a_dataset(tmp_path: Path) -> None:
     assert "There are no datasets" in invoke("kb", "list").stdout
     assert list(tmp_path.iterdir()) == []
     creation = invoke("kb", "create", "notes", "--id", "abc", "--chunk-tokens", "32")
-    assert creation.stdout == "notes  abc  hashing-stand-in\n"
+    assert creation.stdout == "notes  abc  wordllama\n"
     for name in ("notes", "abc"):
         with pytest.raises(SettingsError, match="already"):
             raise invoke("kb", "create", name).exception or AssertionError
     (tmp_path / "a.md").write_text("text", "utf-8")
     invoke("kb", "add", tmp_path / "a.md", "--dataset", "notes")
     listed = invoke("kb", "list").stdout
-    assert listed == "notes  1 document  1 chunk  hashing-stand-in  abc\n"
+    assert listed == "notes  1 document  1 chunk  wordllama  abc\n"
     assert invoke("kb", "list", "abc").stdout.startswith("a.md  1 chunk  ")
     assert isinstance(invoke("kb", "delete", "notes", "--document", "none").exception, SettingsError)
     assert invoke("kb", "delete", "notes", "--document", "a.md").stdout == "deleted a.md\n"
@@ -44,10 +45,10 @@ def test_a_missing_dataset_is_one_message(words: str) -> None:
 
 
 def test_a_folder_becomes_a_dataset_of_its_name() -> None:
-    added = invoke("kb", "add", HANDBOOK)
+    added = invoke("kb", "add", HANDBOOK, "--embedding", "keywords")
     assert added.exit_code == 0
     assert added.stdout == "handbook: 6 added, 0 changed, 0 unchanged; 20 new chunks\n"
-    assert "hashing-stand-in (no model" in added.stderr
+    assert re.search(r"Only keywords are searched\. .*pip install '[^']*\[local-embeddings\]'", added.stderr)
     again = invoke("kb", "add", HANDBOOK)
     assert again.stdout == "handbook: 0 added, 0 changed, 6 unchanged; 0 new chunks\n"
 
@@ -99,7 +100,7 @@ def test_another_model_and_missing_files_are_refused(tmp_path: Path) -> None:
     invoke("kb", "add", HANDBOOK)
     refused = invoke("kb", "add", HANDBOOK, "--embedding", "m", environment=more).exception
     assert isinstance(refused, SettingsError)
-    assert "was created with the embedding model 'hashing-stand-in'" in str(refused)
+    assert "was created with the embedding model 'wordllama'" in str(refused)
     down = invoke("kb", "add", HANDBOOK, "--dataset", "new", environment=more).exception
     assert isinstance(down, ServiceError)
     assert "run the same command again" in str(down)

@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ragflow_lg.adapters.knowledge.embedders import HashingEmbedder
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.checkpoints import open_items
 from ragflow_lg.integrations.memories.background_tasks import BackgroundTasks
@@ -15,6 +14,7 @@ from ragflow_lg.integrations.memories.memory_settings import MemorySettings
 from ragflow_lg.integrations.memories.memory_shelf import MemoryShelf
 from ragflow_lg.integrations.memories.stored_memories import StoredMemories
 from ragflow_lg.services.memories import Exchange, MemorySearch, Remembered
+from tests.fakes.knowledge_models import HashingEmbedder
 from tests.fakes.services import MovingClock, OneModel, Reply, ScriptedModel, fake_services
 from tests.stores import fresh_prefix
 
@@ -51,7 +51,7 @@ class World:
         async with open_items(self.url, prefix=self.prefix) as items:
             self.tasks = BackgroundTasks()
             shelves = {
-                id_: MemoryShelf(replace(self.settings, id=id_), items, embed, self.vector_model, compares_words=True)
+                id_: MemoryShelf(replace(self.settings, id=id_), items, embed, self.vector_model)
                 for id_ in ("m1", "m2")
             }
             services = fake_services(models=OneModel(self.model), clock=self.clock, prompts=self.prompts)

@@ -73,7 +73,7 @@ async def test_a_memory_is_created_changed_and_deleted(tmp_path: Path, url: str)
         id_ = await create(server)
         (listed,) = (await server.get("/memories"))["data"]["memory_list"]
         assert (listed["id"], listed["name"], listed["memory_type"]) == (id_, "Notes", ["raw"])
-        assert (listed["tenant_id"], listed["embd_id"]) == (server.tenant, "hashing-stand-in")
+        assert (listed["tenant_id"], listed["embd_id"]) == (server.tenant, "wordllama")
         assert listed["create_time"] > 0
         second = (await server.post("/memories", {**RAW, "memory_type": ["episodic", "raw"], "llm_id": "m"}))["data"]
         assert (second["name"], second["memory_type"], second["llm_id"]) == ("Notes(1)", ["raw", "episodic"], "m")

@@ -347,16 +347,16 @@ async def test_datasets_are_copied_and_copies_go_on() -> None:
         assert "There is no embedding model 'BAAI/bge-m3@SILICONFLOW'" in unknown.stderr
         assert "ragflow+" not in (MOVED / "ragflow-lg.toml").read_text()
         (MOVED / "ragflow-lg-knowledge.db").unlink()
-        copied = await command("pull", "moved", "--copy-datasets", "--embedding", "hashing-stand-in")
+        copied = await command("pull", "moved", "--copy-datasets", "--embedding", "wordllama")
         assert copied.returncode == 0, copied.stderr
         settings = ("--settings", MOVED / "all.toml")
         (MOVED / "all.toml").write_text(f'[knowledge]\nurl = "sqlite:///{MOVED.resolve()}/ragflow-lg-knowledge.db"\n')
         listed = await command("kb", "list", *settings)
-        assert listed.stdout == f"colours  1 document  2 chunks  hashing-stand-in  {COLOURS}\n"
+        assert listed.stdout == f"colours  1 document  2 chunks  wordllama  {COLOURS}\n"
         found = await command("kb", "search", "colours", "calm blue", *settings)
         assert "Blue is calm." in found.stdout, found
         requests = len(server.received)
-        again = await command("pull", "moved", "--copy-datasets", "--embedding", "hashing-stand-in")
+        again = await command("pull", "moved", "--copy-datasets", "--embedding", "wordllama")
         assert again.returncode == 0
         assert not any("/chunks" in request.path for request in server.received[requests:])
         manifest = read_manifest((MOVED / "ragflow.json").read_bytes())

@@ -1,16 +1,14 @@
+import asyncio
 import json
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ragflow_lg.adapters.knowledge.embedders import (
-    HASHING_MODEL,
-    ConfiguredEmbedders,
-    EndpointEmbedder,
-    HashingEmbedder,
-)
+from ragflow_lg.adapters.knowledge import embedders
+from ragflow_lg.adapters.knowledge.embedders import KEYWORDS, LOCAL_MODEL, ConfiguredEmbedders, EndpointEmbedder
 from ragflow_lg.adapters.model_endpoint import EmbeddingSettings
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from tests.fakes.http_server import HttpServer, Route
@@ -41,6 +39,18 @@ async def test_texts_are_sent_in_batches_and_vectors_returned_in_order() -> None
         assert json.loads(second.body)["input"] == ["c", "None"]
 
 
+async def test_after_a_time_out_all_requests_are_smaller() -> None:
+    slow = Route("/v1/embeddings", "POST", delay_ms=60_000)
+    async with HttpServer([slow]).running() as server:
+
+        def settle(answers: str) -> None:
+            server.routes[:] = [Route("/v1/embeddings", "POST", body=answers)]
+
+        asyncio.get_running_loop().call_later(0.5, settle, answer([1, 1], [2, 1]))
+        assert await embed(server, [*"abcd"], batch=4, timeout_s=1, max_retries=0) == [[1, 1], [2, 1]] * 2
+        assert [len(json.loads(each.body)["input"]) for each in server.received] == [4, 2, 2]
+
+
 async def test_a_long_question_is_truncated() -> None:
     async with HttpServer([Route("/v1/embeddings", "POST", body=answer([1, 1]))]).running() as server:
         assert await embed(server, ["x" * 100_000]) == [[1, 1]]
@@ -60,7 +70,7 @@ async def test_a_long_question_is_truncated() -> None:
         (Route("/v1/embeddings", body="[" * 20 * 1024 * 1024), "larger than|exceeds|more than", 1),
         (Route("/v1/embeddings", status=503), "answered 503", 2),
         (Route("/v1/embeddings", status=429, headers={"Retry-After": "90"}), "answered 429", 1),
-        (Route("/v1/embeddings", delay_ms=900), "did not answer within 0.3 s", 2),
+        (Route("/v1/embeddings", delay_ms=900), "did not answer within 0.3 s, even to one text, whatever batch is", 2),
     ],
 )
 async def test_failures_name_the_setting_but_not_the_key(route: Route, problem: str, requests: int) -> None:
@@ -101,15 +111,25 @@ def test_a_model_is_found_by_its_id(id_: str, name: str) -> None:
     assert ConfiguredEmbedders(ENDPOINT, default="bge", find_known=known).embedder(id_).name == name
 
 
-async def test_without_settings_the_hashing_model_is_used() -> None:
-    """Its vectors have length 1 and do not depend on the order of words."""
-    embedders = ConfiguredEmbedders({})
-    assert embedders.default == HASHING_MODEL
-    embedder = embedders.embedder("")
-    assert embedder.is_stand_in
-    assert "stand-in" in embedder.name
-    (vector,) = await embedder.embed_chunks(["Two kettles 水壶"])
-    places = [(i, round(x, 4)) for i, x in enumerate(vector) if x]
-    assert places == [(61, 0.5774), (102, -0.5774), (188, 0.5774)]
-    assert list(await embedder.embed_question("kettle, two 水壶")) == list(vector)
-    assert not np.any(HashingEmbedder().vectors(["…", ""]))
+async def test_without_settings_words_are_embedded_here_or_only_keywords_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    local = ConfiguredEmbedders({}).embedder("")
+    assert local.name == LOCAL_MODEL
+    *vectors, long = np.array(await local.embed_chunks(["a car", "automobiles", "a banana", "car " * 20_000]))
+    car, automobiles, banana = (vector / np.linalg.norm(vector) for vector in vectors)
+    assert car @ automobiles > 0.4 > car @ banana
+    assert np.linalg.norm(long) > 10_000
+    assert list(await local.embed_question("a car")) == pytest.approx(vectors[0].tolist())
+    assert "wordllama" not in sys.modules, "it configures logging, writes a cache and may ask a hub"
+    assert list(await local.embed_question("年假 policy")) == [], "the model does not know Chinese"
+
+    def find_none(name: str) -> None:
+        return None
+
+    monkeypatch.setattr(embedders, "find_spec", find_none)
+    for id_ in ("", KEYWORDS, "hashing-stand-in"):
+        none = ConfiguredEmbedders({}).embedder(id_)
+        assert (none.name, await none.embed_question("q"), await none.embed_chunks(["a", "b"])) == (
+            KEYWORDS,
+            (),
+            [()] * 2,
+        )
