@@ -121,6 +121,11 @@ class SessionRepository(TenantRepository[SessionRow]):
                 )
         return messages
 
+    async def answers(self, run_ids: Sequence[str]) -> dict[str, str]:
+        """Return the answers that runs have given, by run."""
+        found = select(MessageRow).where(*self._mine(MessageRow, run_id=list(run_ids), role="assistant"))
+        return {row.run_id: row.content for row in await self._database.all(found)}
+
     async def delete(self, agent_id: str, session_id: str) -> bool:
         """Delete one of an agent's sessions and its messages. Return whether it existed."""
         async with self._database.writing() as db:

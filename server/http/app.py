@@ -41,7 +41,7 @@ from ragflow_lg.server.http.native.problem_details import (
     to_problem,
     to_validation_problem,
 )
-from ragflow_lg.server.http.openai import openai_routes
+from ragflow_lg.server.http.openai import openai_routes, response_routes
 from ragflow_lg.server.http.openai.openai_routes import is_openai_path, respond_openai_error
 from ragflow_lg.server.http.page.page_files import PageFiles
 from ragflow_lg.server.http.ragflow import (
@@ -93,6 +93,7 @@ _ROUTERS = (
     agent_routes.router,
     session_routes.router,
     openai_routes.router,
+    response_routes.router,
     debug_routes.router,
     debug_routes.trace_router,
     embedded_routes.router,

@@ -19,6 +19,7 @@ from ragflow_lg.server.runs.run_end import Ending, do_not_release
 from ragflow_lg.server.streaming.journal import QUEUED
 from ragflow_lg.server.streaming.new_run import NewRun, Owner
 from ragflow_lg.server.streaming.run_task import PlaySpec
+from ragflow_lg.services.chat import NO_USAGE, Usage
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
@@ -81,6 +82,11 @@ class Playing:
         """Return the stored status and error of a run."""
         row = await RunRepository(self._app_state.database, tenant).get(run_id)
         return (row.status, row.error) if row is not None else ("failed", "The run has been deleted.")
+
+    async def usage(self, tenant: str, run_id: str) -> Usage:
+        """Return the stored usage of a run."""
+        row = await RunRepository(self._app_state.database, tenant).get(run_id)
+        return Usage(row.prompt_tokens, row.completion_tokens) if row is not None else NO_USAGE
 
     async def head(self, tenant: str, run_id: str) -> RunHead:
         """Return the head of one of a tenant's runs, wherever it is running. Other tenants' runs are unknown.

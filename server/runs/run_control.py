@@ -206,6 +206,20 @@ class RunControl(AgentSessions):
         await self._runs.add(row)
         return row
 
+    async def after(self, run: RunRow) -> RunRow:
+        """Return the run after which a conversation goes on: this one, or a fork of it if others have followed it.
+
+        Raises:
+            RequestError: If the session is busy, or the run cannot be forked.
+        """
+        await self.require_free(run.session_id)
+        newest = await newest_run(self._app_state.store, run.session_id)
+        if newest is None or newest.run_id != run.id:
+            was_waiting, run = run.status == "waiting", await self.fork(run)
+            if was_waiting and run.status == FORKED:
+                run = await self._continue_to_form(run)
+        return run
+
     async def resume_from(self, run: RunRow, request: TurnRequest, answers: Mapping[str, Any]) -> Turn:
         """Continue from a run according to its state. If it is followed by later runs, it is forked first.
 
@@ -215,12 +229,7 @@ class RunControl(AgentSessions):
         Raises:
             RequestError: If the run cannot be continued.
         """
-        await self.require_free(run.session_id)
-        newest = await newest_run(self._app_state.store, run.session_id)
-        if newest is None or newest.run_id != run.id:
-            was_waiting, run = run.status == "waiting", await self.fork(run)
-            if was_waiting and run.status == FORKED:
-                run = await self._continue_to_form(run)
+        run = await self.after(run)
         session, state = await self.session(run.session_id), await self.state(run)
         if state == "waiting":
             return await self.resume(run, answers)

@@ -72,6 +72,12 @@ class Turn:
             return self._run.status, self._run.error or ""
         return await self._turns.playing.result(self._tenant, self.envelope.message_id)
 
+    async def usage(self) -> Usage:
+        """Return the tokens that the models of the run, which has ended, have reported."""
+        if self._run is not None and self._run.status != "drained":
+            return self._run.usage
+        return await self._turns.playing.usage(self._tenant, self.envelope.message_id)
+
     def events(self, after: int = 0) -> AsyncGenerator[tuple[int, WireEvent]]:
         """Yield the events after number ``after``, each with its number. After the last one, the turn is stored.
 

@@ -45,9 +45,9 @@ def read_conversation(headers: Mapping[str, str], body: Mapping[str, Any], query
 
 
 async def find_session(
-    sessions: SessionRepository, agent_id: str, user_id: str, conversation: str, earlier: Sequence[Sequence[str]]
+    sessions: SessionRepository, candidates: Sequence[SessionRow], earlier: Sequence[Sequence[str]]
 ) -> SessionRow | None:
-    """Return the conversation's session with exactly the ``earlier`` messages of the user, or None.
+    """Return the session, of those of a conversation, with exactly the ``earlier`` messages of the user, or None.
 
     The name of the conversation alone is not enough: a program may give the temporary chats of all users one name.
     There is none for the first message, and none after the user has changed an earlier message or wants another answer
@@ -55,7 +55,6 @@ async def find_session(
     """
     if not earlier:
         return None
-    candidates = await sessions.of_conversation(agent_id, user_id, conversation)
     messages = await sessions.messages([session.id for session in candidates])
     wanted = _questions(earlier)
     for session in candidates:

@@ -181,7 +181,9 @@ async def complete_with(
     session, ``end`` the last frame of a stream.
     """
     if body.openai_compatible:
-        return await complete_as_openai(request, caller, agent_id, ChatBody.model_validate(body.given()), options)
+        known = ChatBody.model_fields.keys() | (body.model_extra or {}).keys()
+        chat = ChatBody.model_validate({name: value for name, value in body.given().items() if name in known})
+        return await complete_as_openai(request, caller, agent_id, chat, options)
     agent = (rows := await load_turn_rows(request, caller, agent_id, body.session_id)).agent
     is_streamed = body.stream if "stream" in body.model_fields_set else is_old_path and caller.is_old
     position, turns, asked = options.position, get_turns(request), body.query or body.question or body.inputs

@@ -53,6 +53,7 @@ async def test_bodies_of_turns_and_sign_ins_are_smaller_than_others(ui: AppServe
         "/agents/chat/completions": (large, {}),
         f"/agentbots/{agent}/completions": (large, page),
         f"{ui.url}/v1/chat/completions": (large, {}),
+        f"{ui.url}/v1/responses": ({"model": agent, "input": "x" * (TURN_BYTES + 1)}, {}),
         f"{ui.url}/native/v1/agents/{agent}/runs": (large, {}),
         f"{ui.url}/api/v1/auth/login": ({"email": "x" * SIGN_IN_BYTES}, {}),
     }

@@ -1,3 +1,5 @@
+import base64
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -5,6 +7,9 @@ import openai
 import pytest
 
 from ragflow_lg.server.http.openai.chat_conversations import read_conversation
+from ragflow_lg.server.http.openai.openai_parameters import REFUSED, UNSEEN
+from ragflow_lg.server.http.openai.openai_routes import ChatBody
+from ragflow_lg.services.chat import Usage
 from tests.fakes.services import Reply
 from tests.server.http.app_server import BROKEN, ECHO, FORM, MODEL, RETRYING, AppServer, asks_size, canvas
 
@@ -28,18 +33,20 @@ TALKING = canvas(
 
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}}
-UNSUPPORTED = r"messages\[1\]\.content\[1\] has the unsupported type 'image_url'. Upload .* `files`"
+UNSUPPORTED = r"messages\[1\]\.content\[1\] has the unsupported type 'image_url': no component .* reads files"
 
 
 async def test_the_openai_package_runs_turns_of_one_session(server: AppServer) -> None:
-    server.model.replies += [Reply(chunks=["Hell", "o"], repeat=True)]
+    server.model.replies += [Reply(chunks=["Hell", "o"], usage=Usage(30, 2, 1), repeat=True)]
     agent_id = await server.agent(MODEL)
     async with client_of(server, f"/api/v1/agents_openai/{agent_id}") as client:
         whole = await client.chat.completions.create(model="any", messages=user("hi"), user="ada")
         (choice,) = whole.choices
         assert (choice.message.content, choice.finish_reason, whole.model) == ("Hello", "stop", agent_id)
         assert whole.usage is not None
-        assert (whole.usage.prompt_tokens, whole.usage.completion_tokens, whole.usage.total_tokens) == (3, 2, 5)
+        assert (whole.usage.prompt_tokens, whole.usage.completion_tokens, whole.usage.total_tokens) == (30, 2, 32)
+        assert whole.usage.completion_tokens_details is not None
+        assert whole.usage.completion_tokens_details.accepted_prediction_tokens == 0
         parts: Any = user([{"type": "text", "text": "again"}])
         chunks = [
             chunk
@@ -50,7 +57,7 @@ async def test_the_openai_package_runs_turns_of_one_session(server: AppServer) -
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "Hello"
     assert [chunk.choices[0].finish_reason for chunk in chunks] == [None] * (len(chunks) - 1) + ["stop"]
     assert {chunk.id for chunk in chunks} == {whole.id}
-    assert chunks[-1].usage is not None
+    assert chunks[-1].usage == whole.usage
     row = (await server.get(f"/agents/{agent_id}/sessions/{whole.id}"))["data"]
     assert (row["user_id"], row["source"], row["round"]) == ("ada", "workflow", 2)
 
@@ -357,3 +364,71 @@ async def test_an_agent_is_found_by_its_title_if_no_other_has_it(server: AppServ
 def test_a_request_without_a_conversation(headers: dict[str, str], body: dict[str, Any]) -> None:
     assert read_conversation(headers, body, "hi") == ""
     assert read_conversation({**headers, "x-openwebui-chat-id": "c1", "x-openwebui-task": "{{TASK}}"}, {}, "hi")
+
+
+async def test_parameters_are_refused_or_named(server: AppServer) -> None:
+    server.model.replies += [Reply("Hello", repeat=True)]
+    agent_id = await server.agent(MODEL)
+
+    async def ask(**fields: Any) -> httpx.Response:
+        body = {"model": agent_id, "messages": user("hi"), **fields}
+        return await server.client.post(f"{server.url}/v1/chat/completions", json=body)
+
+    for name, (allowed, reason) in REFUSED.items():
+        if "." in name or name in ChatBody.model_fields:
+            continue
+        refused = (await ask(**{name: 7})).json()["error"]
+        assert (refused["code"], reason in refused["message"]) == ("unsupported_parameter", True), name
+        for value in allowed:
+            answer = await ask(**{name: value})
+            assert (answer.status_code, name in answer.headers.get("x-ignored-fields", "")) == (200, False), name
+    assert (await ask(n=True)).status_code == 400
+    assert (await ask(n=None)).status_code == 200
+    answer = await ask(temperature=0.2, max_tokens=7, stream_options={"include_usage": True}, stream=True)
+    assert answer.headers["x-ignored-fields"] == "temperature, max_tokens, messages%5B0%5D"
+
+
+def test_the_docs_name_every_parameter() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "server.md").read_text("utf-8")
+    assert [name for name in (*REFUSED, *UNSEEN) if f"`{name}`" not in page] == []
+
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+async def test_parts_that_are_files_reach_the_model(server: AppServer) -> None:
+    server.model.replies += [Reply("A dot.", repeat=True)]
+    server.model.has_vision = True
+    agent_id = await server.agent(MODEL)
+    picture: Any = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
+    note = base64.b64encode(b"Remember the milk.").decode()
+    document: Any = {"type": "file", "file": {"filename": "note.txt", "file_data": f"data:text/plain;base64,{note}"}}
+    text: Any = {"type": "text", "text": "What is this?"}
+    async with client_of(server, "/v1") as client:
+
+        async def ask(*parts: Any, before: Any = ()) -> Any:
+            return await client.chat.completions.create(model=agent_id, messages=[*before, *user([*parts])])
+
+        first = await ask(text, picture, document)
+        request = server.model.requests[-1][1]
+        assert (request.images, request.messages[-1]["content"]) == (
+            (f"data:image/png;base64,{PIXEL}",),
+            "What is this?\n\nRemember the milk.",
+        )
+        before = [{"role": "user", "content": [text, picture]}, {"role": "assistant", "content": "A dot."}]
+        await ask({"type": "text", "text": "Which colour?"}, before=before)
+        assert len(server.model.requests[-1][1].images) == 1
+        uploaded = await server.client.post("/files", files={"file": ("a.txt", b"Buy bread.")})
+        await ask(text, {"type": "file", "file": {"file_id": uploaded.json()["data"][0]["id"]}})
+        assert "Buy bread." in server.model.requests[-1][1].messages[-1]["content"]
+        for part, problem in [
+            ({"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}, "must contain an address"),
+            ({"type": "image_url", "image_url": {"url": "http://127.0.0.1:1/a.png"}}, "cannot be fetched"),
+            ({"type": "image_url", "image_url": "data:image/png;base64,%%%"}, "is damaged"),
+            ({"type": "video_url", "video_url": {"url": "x"}}, "the unsupported type 'video_url'"),
+        ]:
+            with pytest.raises(openai.APIStatusError, match=problem):
+                await ask(text, part)
+        with pytest.raises(openai.BadRequestError, match="more than 20 files"):
+            await ask(*[picture] * 21)
+    assert first.choices[0].message.content == "A dot."

@@ -301,7 +301,7 @@ async def test_openai(new: AppServer) -> None:
         assert text.endswith("data: [DONE]\n\n")
         *_, chunk, _ = frames_of(text)
         (choice,) = chunk["choices"]
-        assert chunk["usage"]["total_tokens"] > 0
+        assert "total_tokens" in chunk["usage"]
         return choice["finish_reason"], choice["delta"]
 
     form, echo, broken = await new.agent(FORM), await new.agent(ECHO), await new.agent(MODEL)
