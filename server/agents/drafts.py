@@ -182,6 +182,17 @@ async def check_release(settings: Settings, workers: Workers, dsl: str) -> None:
 
 async def _read_draft(dsl: Any) -> tuple[dict[str, Any], str]:
     """Return a canvas as an object, and as stored."""
+    fields = _decode(dsl)
+    if "dsl" in fields and not fields.keys() & {"components", "graph"}:
+        # A template: clients expect the graph at the top level of the stored canvas.
+        fields = canvas_of({**fields, "dsl": _decode(fields["dsl"])})
+    try:
+        return fields, orjson.dumps(fields).decode()
+    except TypeError as error:  # numbers beyond 64 bit
+        raise draft_error(f"The DSL cannot be stored: {error}.") from None
+
+
+def _decode(dsl: Any) -> dict[str, Any]:
     source: Any = dsl
     if isinstance(dsl, str):
         try:
@@ -190,13 +201,7 @@ async def _read_draft(dsl: Any) -> tuple[dict[str, Any], str]:
             raise draft_error(f"The DSL is not JSON: {error}.") from None
     if not isinstance(source, dict):
         raise draft_error("The DSL should be a JSON object.")
-    fields = cast("dict[str, Any]", source)
-    if isinstance(fields.get("dsl"), dict) and not fields.keys() & {"components", "graph"}:
-        fields = canvas_of(fields)  # a template: clients expect the graph at the top level of the stored canvas
-    try:
-        return fields, orjson.dumps(fields).decode()
-    except TypeError as error:  # numbers beyond 64 bit
-        raise draft_error(f"The DSL cannot be stored: {error}.") from None
+    return cast("dict[str, Any]", source)
 
 
 def _is_unfilled(source: Any, pointer: str) -> bool:

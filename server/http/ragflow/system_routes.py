@@ -16,7 +16,7 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.component.parameter_help import parameters_of
 from ragflow_lg.server.assembly.library import catalog
 from ragflow_lg.server.http.edge.health_routes import read_states
-from ragflow_lg.server.http.shared.auth import Authenticated, note_ragflow
+from ragflow_lg.server.http.shared.auth import Authenticated, note_ragflow_of_key
 from ragflow_lg.server.http.shared.ragflow_1 import speaks_1
 from ragflow_lg.server.http.shared.ragflow_routes import make_router
 from ragflow_lg.server.http.shared.responses import respond_json
@@ -28,7 +28,7 @@ older_router = APIRouter()
 @router.get("/language")
 async def get_language(request: Request) -> dict[str, str]:
     """Return the language of the RAGFlow whose API this is: `python`, or `go` for clients of 1.0."""
-    note_ragflow(request)
+    await note_ragflow_of_key(request)
     return {"language": "go" if speaks_1() else "python"}
 
 

@@ -232,6 +232,12 @@ def note_ragflow(
         choose_ragflow(WIRES[0])
 
 
+async def note_ragflow_of_key(request: Request) -> None:
+    """Note the RAGFlow whose responses the client of a route gets that needs no key, but reads one."""
+    owner = await _find_owner(get_app_state(request), _read_key(request), "session")
+    note_ragflow(request, owner.compat if owner else "")
+
+
 def choose_ragflow(version: str) -> None:
     """Answer the current request as a version of RAGFlow does, whatever the client has chosen."""
     current_notes().ragflow, current_notes().has_ragflow = version, True

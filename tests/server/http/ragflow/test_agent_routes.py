@@ -42,8 +42,10 @@ async def test_an_agent_is_created_shown_changed_and_deleted(server: AppServer) 
             example["title"]: None,
         }
     body = {"title": "Aide", "dsl": ECHO, "compat": "ragflow"}  # as in a file
-    assert (await server.client.patch(f"/agents/{agent['id']}", json=body)).json()["code"] == 0
-    assert (await server.get(f"/agents/{agent['id']}"))["data"]["dsl"] == {**ECHO, "compat": "ragflow"}
+    for dsl in (ECHO, json.dumps(ECHO)):
+        changed = await server.client.patch(f"/agents/{agent['id']}", json={**body, "dsl": dsl})
+        assert changed.json()["code"] == 0
+        assert (await server.get(f"/agents/{agent['id']}"))["data"]["dsl"] == {**ECHO, "compat": "ragflow"}
     removed = await server.client.request("DELETE", f"/agents/{agent['id']}", json={})
     assert removed.json() == {"code": 0, "message": "success", "data": True}
     gone = await server.client.get(f"/agents/{agent['id']}")

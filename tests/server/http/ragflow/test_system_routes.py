@@ -7,6 +7,8 @@ from tests.server.http.app_server import AppServer
 async def test_programs_learn_without_a_key_what_answers_them(server: AppServer) -> None:
     stranger = server.stranger()
     assert (await stranger.get("/api/v1/language")).json()["data"] == {"language": "python"}
+    headers = {"Authorization": f"Bearer {await server.new_key(compat='1.0')}"}
+    assert (await stranger.get("/api/v1/language", headers=headers)).json()["data"] == {"language": "go"}
     assert (await stranger.get("/api/v1/system/version")).json()["data"].startswith("ragflow-lg ")
     assert (await stranger.get("/api/v1/system/ping")).text == "pong"
 
