@@ -101,8 +101,7 @@ class RagflowApiKnowledge:
         body: dict[str, JsonValue] = {
             "question": search.question,
             "dataset_ids": [dataset.id for dataset in search.datasets],
-            "page": 1,
-            "page_size": search.top_n,
+            "page_size": min(search.top_n, PAGE_SIZE),
             "similarity_threshold": search.similarity_threshold,
             "vector_similarity_weight": 1 - search.keywords_similarity_weight,
             "top_k": search.top_k,
@@ -114,10 +113,16 @@ class RagflowApiKnowledge:
         if search.rerank_id:
             body["rerank_id"] = search.rerank_id
         body |= {name: True for name in ("use_kg", "toc_enhance") if getattr(search, name)}
-        data = as_map(await self._checked().send("POST", "/api/v1/retrieval", body=body))
-        if not isinstance(data.get("chunks"), list):
-            raise ServiceError(f"{self._api.name} answered without chunks.")
-        return _parse_result(data, search.top_n)
+        data: dict[str, Any] = {}
+        chunks: list[Any] = []
+        for page in range(1, -(-search.top_n // PAGE_SIZE) + 1):
+            found = as_map(await self._checked().send("POST", "/api/v1/retrieval", body={**body, "page": page}))
+            if not isinstance(found.get("chunks"), list):
+                raise ServiceError(f"{self._api.name} answered without chunks.")
+            data, chunks = data or found, [*chunks, *found["chunks"]]
+            if len(found["chunks"]) < PAGE_SIZE:
+                break
+        return _parse_result({**data, "chunks": chunks}, search.top_n)
 
     async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
         """Return the metadata of all documents, from the document lists."""

@@ -99,10 +99,13 @@ class Pair(NamedTuple):
     question: str
     rows: list[Row]
     seconds: tuple[float, float]
+    was_asked: bool = True
 
     @property
     def verdict(self) -> str:
         """What differs, or ``same``."""
+        if not self.was_asked:
+            return "not asked"
         labels = ", ".join(row.label for row in self.rows if not row.is_same)
         return f"different: {labels}" if labels else "same"
 
@@ -170,10 +173,12 @@ async def _find_agent(api: RagflowApi, wanted: str, file: Path) -> tuple[str, st
 
     agents = {read_text(row, "id"): read_text(row, "title") for row in await list_agents(api)}
     about = read_object(read_canvas(file).decode("utf-8", "replace"))
-    id_, title = wanted or read_text(about, "id"), read_text(about, "title") or file.stem
-    found = [id_] if id_ in agents else [each for each, name in agents.items() if name == title and not wanted]
+    id_, title = wanted or read_text(about, "id"), about.get("title")  # that of a template is a map of languages
+    names = [] if wanted else [title, file.stem] if title and isinstance(title, str) else [file.stem]
+    by_name = ([each for each, known in agents.items() if known == name] for name in names)
+    found = [id_] if id_ in agents else next((found for found in by_name if found), list[str]())
     if len(found) != 1:
-        what = f"the id {id_!r}" if wanted else f"the title {title!r}"
+        what = f"the id {id_!r}" if wanted else f"the title {' or '.join(map(repr, names))}"
         titles = ", ".join(f"{name} ({each})" for each, name in [*agents.items()][:20])
         raise SettingsError(f"{len(found) or 'No'} agents have {what}. Name one with --agent ID: {titles or 'none'}.")
     return found[0], agents[found[0]]
@@ -191,6 +196,8 @@ async def _read_session(api: RagflowApi, agent_id: str, session_id: str) -> list
 
 
 def _pair(question: str, *turns: Turn) -> Pair:
+    from ragflow_lg.integrations.migration.two_sides import NOT_ASKED
+
     parts = {  # with what stands between them
         "answer": ("", [re.findall(r"\s+|\S+\s*", turn.said.text) for turn in turns]),
         "path": (" → ", [turn.path for turn in turns]),
@@ -199,7 +206,8 @@ def _pair(question: str, *turns: Turn) -> Pair:
         "error": ("", [[turn.error] if turn.error else [] for turn in turns]),
     }
     rows = [Row(label, a == b, *_mark(a, b, joint)) for label, (joint, (a, b)) in parts.items() if a or b]
-    return Pair(question, rows, (turns[0].seconds, turns[1].seconds))
+    was_asked = any(turn.error != NOT_ASKED for turn in turns)
+    return Pair(question, rows, (turns[0].seconds, turns[1].seconds), was_asked)
 
 
 def _mark(theirs: list[str], ours: list[str], joint: str) -> tuple[Pieces, Pieces]:

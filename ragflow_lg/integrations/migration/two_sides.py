@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from time import monotonic
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.runner import Runner
 
 CLEAN_UP_S = 15.0
+NOT_ASKED = "It was not asked, because an earlier question failed."
 Fields = dict[str, dict[str, Any]]
 """The values of a form, each as ``{"value": …}``."""
 
@@ -80,16 +82,20 @@ async def converse(side: Here | There, questions: Sequence[str], inputs: Fields)
     except RagflowLgError as error:
         turn.error = str(error)
         for later in turns[turns.index(turn) + 1 :]:
-            later.error = "It was not asked, because an earlier question failed."
+            later.error = NOT_ASKED
     return turns
 
 
 def _fill(form: Mapping[str, Any], text: str) -> Fields:
-    """Return the values of a form: a text for its only field, or the entries of a JSON object.
+    """Return the values of a form: a text for its only field, the entries of a JSON object, or lines as stored here.
 
-    Both may come from the server, so a value is never taken for the name of a file here.
+    All may come from the server, so a value is never taken for the name of a file here.
     """
+    if not text.strip():
+        raise ServiceError("The answer to this form is not stored. Ask with --questions and --together, and answer it.")
+    lines = dict(re.findall(r"^(\S.*?): (.*)$", text, re.MULTILINE))
     given = dict.fromkeys(form, text) if len(form) == 1 else read_object(text)
+    given = lines if lines and lines.keys() <= form.keys() else given
     if form and not given:
         raise ServiceError(f"The question after a form answers it: as a JSON object with {', '.join(form)}.")
     return {name: {"value": given[name]} for name in form if name in given}

@@ -47,11 +47,12 @@ class FrameBuilder1(FrameBuilder):
         if isinstance(event, UserInputs):
             starts = [self._wrap("node_started", self._start_form(node)) for node in event.nodes[:1]]
             shown = [] if self.forwarding == "page" else starts
-            form = describe_form(event) | ({"downloads": self.downloads} if self.downloads else {})
+            form = describe_form(event) | self._list_downloads()
             return [*self._end_message(), *shown, self._wrap("waiting_for_user", form)]
         if isinstance(event, WorkflowFinished):
             if event.outputs == CANCELLED_TEXT:
-                return [self._wrap("cancelled", {"message": CANCELLED})]
+                ends = [frame for frame in self._end_message() if frame["data"]]  # 1.0 sends none
+                return [*ends, self._wrap("cancelled", {"message": CANCELLED} | self._list_downloads())]
             return [*self._end_message(), self._wrap(event.event, self._finish(event))]
         if self._sent and not isinstance(event, self._sent):
             return []
@@ -100,9 +101,12 @@ class FrameBuilder1(FrameBuilder):
         self._ends.clear()
         return [self._wrap("message_end", data)]
 
+    def _list_downloads(self) -> dict[str, Any]:
+        return {"downloads": self.downloads} if self.downloads else {}
+
     def _finish(self, event: WorkflowFinished) -> dict[str, Any]:
-        text = self._answer.text
-        outputs = {"content": text, "downloads": self.downloads} if self.downloads else text
+        text, downloads = self._answer.text, self._list_downloads()
+        outputs = {"content": text, **downloads} if downloads else text
         data = {**event.data(), "inputs": {"query": self._asked}, "outputs": outputs}
         if self.forwarding == "page":  # visitors do not learn what a turn costs
             del data["usage"]

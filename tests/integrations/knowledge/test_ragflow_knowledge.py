@@ -91,6 +91,22 @@ async def test_a_search_sends_all_options_and_parses_the_result(ragflow: FakeRag
     assert list(result.chunks) == [FOUND]
 
 
+async def test_a_search_for_many_chunks_is_sent_page_by_page(ragflow: FakeRagflow) -> None:
+    chunks = [{**CHUNK, "id": f"c{number}"} for number in range(230)]
+
+    def page(request: Any) -> Any:
+        sent = json.loads(request.body)
+        start = (sent["page"] - 1) * sent["page_size"]
+        return {"chunks": chunks[start : start + sent["page_size"]], "doc_aggs": [], "total": 230}
+
+    ragflow.data["/api/v1/retrieval"] = page
+    for top_n, pages in ((150, 2), (1000, 3)):
+        ragflow.received.clear()
+        result = await knowledge_of(ragflow).search(DatasetSearch("q", (GUIDE,), top_n=top_n))
+        assert [chunk["chunk_id"] for chunk in result.chunks] == [chunk["id"] for chunk in chunks[:top_n]]
+        assert [json.loads(request.body)["page_size"] for request in ragflow.received] == [100] * pages
+
+
 async def test_a_search_without_documents_is_not_sent(ragflow: FakeRagflow) -> None:
     for documents in ((), ("-999",)):
         assert (await knowledge_of(ragflow).search(DatasetSearch("q", (GUIDE,), documents))).total == 0

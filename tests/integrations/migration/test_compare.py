@@ -22,7 +22,7 @@ CANVAS = Path("helper.json")
 OTHER = json.loads(json.dumps(ECHO).replace("You said", "<b>You</b> have said"))
 
 
-async def compare(url: str, dsl: dict[str, Any], *arguments: str | Path, title: str = "Helper") -> Completed:
+async def compare(url: str, dsl: dict[str, Any], *arguments: str | Path, title: Any = "Helper") -> Completed:
     """Ask a server and a canvas with the same title."""
     CANVAS.write_text(json.dumps({"title": title, "dsl": dsl}))
     return await command("compare", CANVAS, "--with", url, "--key-env", "THEIR_KEY", "--allow-private", *arguments)
@@ -86,7 +86,14 @@ async def test_a_form_is_answered_by_what_follows(tmp_path: Path, monkeypatch: p
         assert rows(done.stdout, "answer") == ["= answer Size 42 Size 42"]
         wrong = await compare(server.url, FORM, "hello", "big", "never", "--together")
         assert rows(wrong.stdout, "error")[-1].count("It was not asked") == 2, wrong
+        assert "3 questions: 1 same; different: error 1" in wrong.stdout
         assert await sessions_of(server, agent) == []
+        session = await server.session(agent)
+        await server.ask(agent, "hello", session_id=session)
+        await server.ask(agent, "", session_id=session, inputs={"size": {"value": 42}})
+        again = await compare(server.url, FORM, "--session", session)
+        assert rows(again.stdout, "answer") == ["= answer Size 42 Size 42"], again
+        assert await sessions_of(server, agent) == [session]
 
 
 @pytest.mark.parametrize("wire", ["0.27", "1.0"])
@@ -108,9 +115,13 @@ async def test_the_agent_is_found_or_named(tmp_path: Path, monkeypatch: pytest.M
         agent = await server.agent(ECHO)
         unknown = await compare(server.url, ECHO, "one", title="Nobody")
         assert unknown.returncode == 2
-        assert f"No agents have the title 'Nobody'. Name one with --agent ID: Helper ({agent})" in unknown.stderr
+        assert "No agents have the title 'Nobody' or 'helper'. Name one with --agent ID: Helper (" in unknown.stderr
         named = await compare(server.url, ECHO, "one", "--agent", agent, title="Nobody")
         assert named.returncode == 0
+        await server.client.patch(f"/agents/{agent}", json={"title": "helper"})
+        for title in ("Nobody", {"en": "Helper"}):  # that of a template has languages
+            by_file = await compare(server.url, ECHO, "one", title=title)
+            assert by_file.returncode == 0, by_file
         nothing = await compare(server.url, ECHO)
         assert "Name questions" in nothing.stderr
 

@@ -185,7 +185,13 @@ def test_the_ends_of_messages_are_one() -> None:
     reference = {"chunks": [{"id": "c", "citation_id": "1"}], "doc_aggs": [], "total": 1}
     assert end["data"] == {"status": "201", "attachment": {"doc_id": "2"}, "reference": reference}
     assert finished["data"]["outputs"] == {"content": "AB", "downloads": [{"doc_id": "1"}, {"doc_id": "2"}]}
-    assert events(build([*sent, WorkflowFinished({}, CANCELLED_TEXT, 0.0, 1.0)])) == ["message", "message", "cancelled"]
+    *_, last, cancelled = build([*sent, WorkflowFinished({}, CANCELLED_TEXT, 0.0, 1.0)])
+    assert (last["event"], last["data"]) == ("message_end", end["data"])
+    assert cancelled["data"] == {"message": CANCELLED, "downloads": [{"doc_id": "1"}, {"doc_id": "2"}]}
+    assert events(build([Message("A"), MessageEnd(), WorkflowFinished({}, CANCELLED_TEXT, 0.0, 1.0)])) == [
+        "message",
+        "cancelled",
+    ]
     assert events(build([WorkflowFinished({}, {}, 0.0, 1.0)])) == ["workflow_finished"]
 
 
