@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import RequestError
+from ragflow_lg.base.lenient_values import as_text
 
 MAX_BODY_BYTES = 10 * 1024 * 1024
 """Maximum body size, and the default limit."""
@@ -102,6 +103,8 @@ class WebhookConfiguration(Struct, frozen=True):
     is_immediate: bool
     status: int
     body_template: str
+    layout_recognize: str = ""
+    """The parser of sent files."""
 
 
 def find_webhook_params(dsl: Any) -> Mapping[str, Any]:
@@ -141,6 +144,7 @@ def read_configuration(params: Mapping[str, Any]) -> WebhookConfiguration:
         is_immediate,
         _parse_status(response.get("status")) if is_immediate else 200,
         template if isinstance(template, str) else "",
+        as_text(params.get("layout_recognize")),
     )
 
 

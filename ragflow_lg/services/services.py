@@ -206,16 +206,20 @@ class Services(Struct, frozen=True):
         Raises:
             RagflowLgError: if a file cannot be read.
         """
-        parser = self.find(DocumentParser)
-        if parser is None:
+        if self.find(DocumentParser) is None:
             return await self.files.read(files)
-        texts = [await self._parse(parser, file, layout_recognize) for file in files]
+        texts = [await self.parse_file(await self.files.load(file), layout_recognize) for file in files]
         others = iter(await self.files.read([file for file, text in zip(files, texts, strict=True) if text is None]))
         return [next(others) if text is None else text for text in texts]
 
-    async def _parse(self, parser: DocumentParser, file: Any, layout_recognize: str) -> str | None:
-        content = await self.files.load(file)
-        if content is None:
+    async def parse_file(self, content: FileContent | None, layout_recognize: str) -> str | None:
+        """Return what a parser reads in a file; None if there is no parser, or if it leaves the file to others.
+
+        Raises:
+            ServiceError: if it fails.
+        """
+        parser = self.find(DocumentParser)
+        if parser is None or content is None:
             return None
         try:
             return await parser.parse(content, layout_recognize)

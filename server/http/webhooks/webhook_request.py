@@ -15,7 +15,7 @@ from ragflow_lg.dsl.webhook_configuration import Security, WebhookConfiguration,
 from ragflow_lg.server.agents.file_store import MAX_READ_BYTES
 from ragflow_lg.server.http.shared.request_bodies import Upload, parse_form, parse_json, read_parts
 from ragflow_lg.server.http.webhooks.webhook_security import check_body_size, is_secret_header
-from ragflow_lg.services.workers import Workers
+from ragflow_lg.services.services import FileContent, Services
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -157,16 +157,16 @@ async def read_signed_body(request: Request, security: Security) -> bytes:
     return request._body  # pyright: ignore[reportPrivateUsage]
 
 
-async def read_payload(request: Request, configuration: WebhookConfiguration, workers: Workers) -> dict[str, Any]:
+async def read_payload(request: Request, configuration: WebhookConfiguration, services: Services) -> dict[str, Any]:
     """Return the declared fields of ``query``, ``headers`` and ``body``, and the complete request as ``input``.
 
-    ``workers`` read the files.
+    ``services`` read the files.
     """
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     expected = configuration.content_type
     if content_type and expected and content_type != expected:
         raise RequestError(f"The content type must be {expected}, not {content_type:.80}.", 400)
-    body = await _read_body(request, configuration, content_type, workers)
+    body = await _read_body(request, configuration, content_type, services)
     query: dict[str, Any] = dict(request.query_params)
     headers = {
         name: value for name, value in request.headers.items() if not is_secret_header(name, configuration.security)
@@ -204,13 +204,13 @@ def _drop_excess(fields: Mapping[str, Any], declared: Mapping[str, Any]) -> dict
 
 
 async def _read_body(
-    request: Request, configuration: WebhookConfiguration, content_type: str, workers: Workers
+    request: Request, configuration: WebhookConfiguration, content_type: str, services: Services
 ) -> dict[str, Any]:
     raw = (await read_signed_body(request, configuration.security)).strip()
     if not raw or (content_type not in (_JSON, _FORM, _PARTS) and not raw.startswith(b"{")):
         return {}
     if content_type == _PARTS:
-        return await _read_multipart(request, workers)
+        return await _read_multipart(request, services, configuration.layout_recognize)
     if content_type == _FORM:
         return cast("dict[str, Any]", parse_form(raw))
     try:
@@ -232,22 +232,23 @@ def _was_skipped(request: Request, content_type: str, body: Any) -> bool:
     return not body and content_type not in (_JSON, _FORM, _PARTS) and raw.strip() not in (b"", b"{}")
 
 
-async def _read_multipart(request: Request, workers: Workers) -> dict[str, Any]:
+async def _read_multipart(request: Request, services: Services, layout_recognize: str) -> dict[str, Any]:
     """Read fields and files: images as ``data:`` URIs, other files as text. Files that share a name become a list."""
     fields: dict[str, Any] = {}
     files: dict[str, list[str]] = {}
     for name, value in await read_parts(request, MAX_FILES):
         if isinstance(value, Upload):
-            files.setdefault(name, []).append(await _read_file(value, workers))
+            files.setdefault(name, []).append(await _read_file(value, services, layout_recognize))
         else:
             fields[name] = value
     return {**fields, **{name: texts[0] if len(texts) == 1 else texts for name, texts in files.items()}}
 
 
-async def _read_file(file: Upload, workers: Workers) -> str:
+async def _read_file(file: Upload, services: Services, layout_recognize: str) -> str:
     if len(file.content) > MAX_READ_BYTES:
         raise RequestError(f"The file {file.name!r:.80} is larger than {MAX_READ_BYTES // 1024**2} MiB.", 400)
     try:
-        return await file_text(workers, file.name, file.mime_type, file.content)
+        text = await services.parse_file(FileContent(file.name, file.content), layout_recognize)
+        return await file_text(services.workers, file.name, file.mime_type, file.content) if text is None else text
     except ServiceError as error:
         raise RequestError(str(error), 400) from None

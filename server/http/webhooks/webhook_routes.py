@@ -156,7 +156,7 @@ async def _call(request: Request, agent: AgentRow, recorder: WebhookTestRecorder
         # Counted last: otherwise callers without the secret could exhaust the limit.
         if (rate := security.rate) is not None and (wait_s := await calls.take(rate.limit, rate.period_s, now_ms)) > 0:
             raise RequestError(f"Too many calls; try again in {wait_s:.0f} s.", 400)
-        payload = await read_payload(request, configuration, app_state.services.workers)
+        payload = await read_payload(request, configuration, app_state.services)
         note_request_key(headers.get(KEY_HEADER.lower(), ""), request.url.path, encode_json(payload))
         turn = await begin_turn(turns, agent, payload)
         note_ragflow(request)

@@ -7,7 +7,8 @@ from starlette.requests import Request
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.dsl.webhook_configuration import WebhookConfiguration, read_configuration
 from ragflow_lg.server.http.webhooks.webhook_request import MAX_UNDECLARED, read_payload, select_declared_fields
-from ragflow_lg.services.workers import NoWorkers
+from ragflow_lg.services.services import DocumentParser
+from tests.fakes.services import fake_services
 from tests.harness.rows import each_row, read_rows
 
 ANY = {"properties": {"a": {"type": "string"}}}
@@ -32,7 +33,7 @@ def request(body: bytes = b"", kind: str = "", query: str = "", **headers: str) 
 
 async def test_the_payload_has_declared_fields_and_the_input_everything_but_secrets() -> None:
     sent = request(b'{"a": "1", "b": 2}', "application/json", "a=3&b=4", a="5", authorization="secret", cookie="secret")
-    payload = await read_payload(sent, configuration(), NoWorkers())
+    payload = await read_payload(sent, configuration(), fake_services())
     assert list(payload) == ["query", "headers", "body", "input"]
     assert (payload["query"], payload["headers"], payload["body"]) == ({"a": "3"}, {"a": "5"}, {"a": "1"})
     assert payload["input"] == {
@@ -46,19 +47,19 @@ async def test_the_payload_has_declared_fields_and_the_input_everything_but_secr
 async def test_large_undeclared_fields_are_dropped() -> None:
     long, many = "x" * MAX_UNDECLARED, [1] * 20_000
     body = json.dumps({"a": long, "small": "y", "long": long, "many": many, "more": many, "z": 1}).encode()
-    payload = await read_payload(request(body, "application/json"), configuration(), NoWorkers())
+    payload = await read_payload(request(body, "application/json"), configuration(), fake_services())
     assert (payload["body"], list(payload["input"]["body"])) == ({"a": long}, ["a", "small", "many", "more", "z"])
     body = json.dumps({"a": "b", **{f"x{i}": "y" * 10_000 for i in range(40)}}).encode()
-    payload = await read_payload(request(body, "application/json"), configuration(), NoWorkers())
+    payload = await read_payload(request(body, "application/json"), configuration(), fake_services())
     assert list(payload["input"]["body"]) == ["a", *(f"x{i}" for i in range(26))]
 
 
 async def test_an_unexpected_content_type_is_refused() -> None:
     expected = configuration(content_types="application/json")
     for kind in ("Application/JSON; charset=utf-8", ""):
-        assert (await read_payload(request(b'{"a": "x"}', kind), expected, NoWorkers()))["body"] == {"a": "x"}
+        assert (await read_payload(request(b'{"a": "x"}', kind), expected, fake_services()))["body"] == {"a": "x"}
     with pytest.raises(RequestError, match="must be application/json, not text/plain"):
-        await read_payload(request(b"{}", "text/plain"), expected, NoWorkers())
+        await read_payload(request(b"{}", "text/plain"), expected, fake_services())
 
 
 @pytest.mark.parametrize(
@@ -67,9 +68,9 @@ async def test_an_unexpected_content_type_is_refused() -> None:
 async def test_an_ignored_body_is_mentioned_when_a_field_is_missing(kind: str, how: str) -> None:
     expected = configuration(schema={"body": {"properties": {"a": {"type": "string"}}, "required": ["a"]}})
     with pytest.raises(RequestError, match=f"required.* it was sent {how} and is not a JSON.* as application"):
-        await read_payload(request(b"a=x", kind), expected, NoWorkers())
+        await read_payload(request(b"a=x", kind), expected, fake_services())
     with pytest.raises(RequestError, match=r"^body missing required field: a$"):
-        await read_payload(request(b"", kind), expected, NoWorkers())
+        await read_payload(request(b"", kind), expected, fake_services())
 
 
 def select(values: dict[str, Any], properties: dict[str, Any], *required: str, section: str = "body") -> dict[str, Any]:
@@ -117,3 +118,22 @@ def test_missing_fields_and_headers() -> None:
     assert select(values, {"X-Event": {"type": "string"}}, "X-Event", section="headers") == {"X-Event": "push"}
     assert select(values, {}, "X-EVENT", section="headers") == {}
     assert select({"x": ["1"]}, {"x": {"type": "array", "items": {"type": "number"}}}) == {"x": [1]}
+
+
+class PageReader:
+    """A parser that reads scanned pages."""
+
+    async def parse(self, file: Any, layout_recognize: str) -> str | None:
+        return f"{layout_recognize} read {len(file.content)} bytes" if file.name == "scan.pdf" else None
+
+
+async def test_a_parser_reads_sent_files() -> None:
+    parts = "".join(
+        f'--x\r\nContent-Disposition: form-data; name="{name}"; filename="{name}.{kind}"\r\n\r\nfour\r\n'
+        for name, kind in (("scan", "pdf"), ("note", "txt"))
+    )
+    sent = request(f"{parts}--x--\r\n".encode(), "multipart/form-data; boundary=x")
+    services = fake_services(integrations={DocumentParser: PageReader()})
+    declared = {"body": {"properties": {"scan": {"type": "string"}, "note": {"type": "string"}}}}
+    payload = await read_payload(sent, configuration(schema=declared, layout_recognize="MinerU"), services)
+    assert payload["body"] == {"scan": "MinerU read 4 bytes", "note": "four"}
