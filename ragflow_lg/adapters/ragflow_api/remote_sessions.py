@@ -158,7 +158,8 @@ def parse_state(dsl: Mapping[str, Any]) -> RemoteState:
     """Return the state that a session's canvas contains; parameters, which may contain keys, are left out."""
     outputs: dict[str, dict[str, Any]] = {}
     for id_, component in as_map(dsl.get("components")).items():
-        declared = as_map(as_map(as_map(as_map(component).get("obj")).get("params")).get("outputs"))
+        inner = as_map(as_map(component).get("obj")) or as_map(component)
+        declared = as_map(as_map(inner.get("params")).get("outputs"))
         values = {name: as_map(entry).get("value") for name, entry in declared.items()}
         kept = {name: value for name, value in values.items() if value is not None and name not in _TIMES}
         if kept or "_created_time" in values:

@@ -133,7 +133,7 @@ class CanvasText:
         components = self.child(self.document, "components")
         for span in components.children if components is not None else ():
             if span.key_start >= 0 and self._is(span, "{"):
-                name = self.child(self.child(span, "obj"), "component_name") or self.child(span, "name")
+                name = self.child(self.child(span, "obj") or span, "component_name") or self.child(span, "name")
                 parent = self.string(self.child(span, "parent_id"))
                 entries[span.name] = ComponentEntry(span.name, span, self.key_place(span), self.string(name), parent)
         return entries
@@ -216,6 +216,12 @@ class CanvasText:
             id_end = string.place(start, start + len(reference.node))[1]
             id_place = Place(place.start, id_end) if reference.kind == "output" else None
             yield Mention(place, reference.node, id_place, reference)
+
+
+def path_in_params(path: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the rest of a path into a component behind its params, with ``obj`` or, as 1.0 writes it, without."""
+    inner = tuple(path[1:] if path[:1] == ("obj",) else path)
+    return inner[1:] if inner[:1] == ("params",) else None
 
 
 def _names_component(path: Sequence[str]) -> bool:

@@ -17,7 +17,7 @@ from ragflow_lg.integrations.language_server.canvas_model import (
     one_line,
     parameters,
 )
-from ragflow_lg.integrations.language_server.canvas_text import CanvasText, Mention, Place
+from ragflow_lg.integrations.language_server.canvas_text import CanvasText, Mention, Place, path_in_params
 
 MAX_OUTPUTS = 50
 MAX_VALUE_CHARS = 80
@@ -100,10 +100,10 @@ def _hover_parameter(canvas: CanvasText, model: CanvasModel, offset: int) -> Hov
         return None
     entry = canvas.component_at(span.path)
     spec = model.spec(entry.id) if entry is not None else None
-    path = span.path[len(canvas.base) + 2 :]
-    if spec is None or path[:2] != ("obj", "params"):
+    path = path_in_params(span.path[len(canvas.base) + 2 :])
+    if spec is None or path is None:
         return None
-    found = find_parameter(spec, path[2:])
+    found = find_parameter(spec, path)
     return None if found is None else Hover(_describe_parameter(found), canvas.key_place(span))
 
 

@@ -14,7 +14,14 @@ from ragflow_lg.integrations.language_server.canvas_model import (
     find_parameter,
     nested_entries,
 )
-from ragflow_lg.integrations.language_server.canvas_text import MAX_CHARS, TARGET_KEYS, JsonString, Place, read_string
+from ragflow_lg.integrations.language_server.canvas_text import (
+    MAX_CHARS,
+    TARGET_KEYS,
+    JsonString,
+    Place,
+    path_in_params,
+    read_string,
+)
 
 _TOKEN = re.compile(r'"(?:[^"\\\r\n]|\\[^\r\n])*+(?P<end>"?)|[{}\[\],:]|[^\s{}\[\],:"]+')
 MAX_DEPTH = 100
@@ -109,7 +116,7 @@ def complete(text: str, model: CanvasModel, base: tuple[str, ...], offset: int) 
     key = next((name for name in reversed(path) if not name.isdigit()), "")
     if key == "parent_id" or (key in TARGET_KEYS and key != "cpn_id"):
         entries = _complete_ids(text, model, path[1], cursor, offset)
-    elif path[2:4] == ("obj", "params"):
+    elif path_in_params(path[2:]) is not None:
         entries = _complete_references(text, model, path, cursor, offset)
     else:
         entries = iter(())
@@ -157,7 +164,7 @@ def _end_of_word(text: str, offset: int) -> int:
 def _takes_bare_reference(model: CanvasModel, path: tuple[str, ...]) -> bool:
     """Return whether a text of a parameter may be a reference as a whole. Where that is unknown, it may be one."""
     spec = model.spec(path[1])
-    found = find_parameter(spec, path[4:]) if spec is not None else None
+    found = find_parameter(spec, path_in_params(path[2:]) or ()) if spec is not None else None
     return found is None or "anything" in found.type or ("reference" in found.type and "text with" not in found.type)
 
 

@@ -72,6 +72,9 @@ def add_state(canvas: Mapping[str, Any], values: Mapping[str, Any], pauses: Sequ
 
     >>> add_state({"components": {}}, {"history": [("user", "Hi")]}, ["UserFillUp:0"])["path"]
     ['UserFillUp:0']
+    >>> flat = {"components": {"m": {"component_name": "Message", "params": {}}}}
+    >>> add_state(flat, {"outputs": {"m": {"content": "Hi"}}}, ())["components"]
+    {'m': {'component_name': 'Message', 'params': {'outputs': {'content': {'value': 'Hi'}}}}}
     """
     outputs: Mapping[str, Any] = values.get("outputs", {})
     components = as_map(canvas.get("components"))
@@ -86,14 +89,15 @@ def add_state(canvas: Mapping[str, Any], values: Mapping[str, Any], pauses: Sequ
 
 def _with_outputs(component: Any, outputs: Mapping[str, Any]) -> Any:
     entry = as_map(component)
-    obj = as_map(entry.get("obj"))
+    obj = as_map(entry.get("obj")) if "obj" in entry else entry  # 1.0 writes components without it
     if not outputs or not obj:
         return component
     params = as_map(obj.get("params"))
     shown = dict(as_map(params.get("outputs")))
     for name, value in outputs.items():
         shown[name] = {**as_map(shown.get(name)), "value": value}
-    return {**entry, "obj": {**obj, "params": {**params, "outputs": shown}}}
+    filled = {**obj, "params": {**params, "outputs": shown}}
+    return {**entry, "obj": filled} if "obj" in entry else filled
 
 
 class SessionFilters(Pages):

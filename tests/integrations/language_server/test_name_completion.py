@@ -1,7 +1,11 @@
+import json
+
 from ragflow_lg.dsl_compiler.json_spans import TextEdit, apply_edits
+from ragflow_lg.integrations.language_server.canvas_text import CanvasText
+from ragflow_lg.integrations.language_server.hover import find_hover
 from ragflow_lg.integrations.language_server.name_completion import CompletionEntry, complete
 from tests.harness.rows import each_row
-from tests.integrations.language_server.shop import MODEL, TEXT, offset_of
+from tests.integrations.language_server.shop import MODEL, TEXT, model_of, offset_of
 
 GLOBALS = {"sys.query", "sys.user_id", "sys.conversation_turns", "sys.files", "sys.history", "sys.date", "env.shop"}
 
@@ -33,6 +37,17 @@ def test_the_body_of_an_iteration_reads_the_item_and_what_ran_before() -> None:
     entries = offered(*typed('"{IterationItem:Lines@item} of', '"{|'))
     assert {"item", "index", "IterationItem:Lines@item", "LLM:Order@structured", "begin@city"} <= set(entries)
     assert not {"Iteration:Lines@labels", "StringTransform:Label@result", "LLM:Other@content"} & set(entries)
+
+
+def test_components_as_ragflow_1_writes_them_are_read() -> None:
+    begin = {"component_name": "Begin", "params": {}, "downstream": ["Message:0"]}
+    message = {"component_name": "Message", "params": {"content": ["{sys."]}, "downstream": []}
+    text = json.dumps({"components": {"begin": begin, "Message:0": message}})
+    model, cursor = model_of(text), offset_of("{sys.|", text=text)
+    assert "sys.query" in {entry.label for entry in complete(text, model, (), cursor)}
+    shown = find_hover(CanvasText(text), model, offset_of('"cont|ent"', text=text))
+    assert shown is not None
+    assert shown.markdown.startswith("`content`: ")
 
 
 def test_entries_of_a_structured_output_are_offered_after_a_dot() -> None:

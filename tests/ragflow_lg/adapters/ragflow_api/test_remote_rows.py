@@ -7,7 +7,7 @@ import pytest
 from ragflow_lg.adapters.ragflow_api.remote_agents import list_agents, list_mcp_servers, list_released, read_agent
 from ragflow_lg.adapters.ragflow_api.remote_datasets import list_chunks, list_datasets, list_documents
 from ragflow_lg.adapters.ragflow_api.remote_server import recognise
-from ragflow_lg.adapters.ragflow_api.remote_sessions import list_sessions, parse_session, read_session
+from ragflow_lg.adapters.ragflow_api.remote_sessions import list_sessions, parse_session, parse_state, read_session
 from ragflow_lg.base.errors import ServiceError
 from tests.fakes.recorded_ragflow import GENERATIONS, RecordedRagflow
 from tests.harness.rows import each_row
@@ -197,3 +197,9 @@ async def test_a_server_in_go_is_known_by_its_language_too(ragflow: RecordedRagf
     assert (await recognise(open_api(ragflow))).is_go
     ragflow.set("/api/v1/system/version", "ragflow-lg 0.1.0")
     assert not (await recognise(open_api(ragflow))).is_go
+
+
+def test_outputs_are_read_with_obj_and_as_ragflow_1_writes_components() -> None:
+    message = {"component_name": "Message", "params": {"outputs": {"content": {"value": "Hi"}}}}
+    for component in (message, {"obj": message}):
+        assert parse_state({"components": {"m": component}}).outputs == {"m": {"content": "Hi"}}
