@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
 import logging
 import re
+import zipfile
+from collections import Counter, defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain, islice
 from pathlib import PurePath
 from typing import Any, NamedTuple, cast
 
@@ -39,7 +43,7 @@ MAX_ROWS = 1_048_576
 """Excel's maximum number of rows; a file may claim more."""
 
 MARKUP = frozenset((".md", ".markdown", ".html", ".htm"))
-DOCUMENTS = frozenset((".docx", ".pdf", ".xlsx"))
+DOCUMENTS = frozenset((".docx", ".pdf", ".pptx", ".xlsx"))
 SUFFIXES = frozenset((".txt", ".text", ".csv", ".tsv", ".json", ".jsonl")) | MARKUP | DOCUMENTS
 """Suffixes of supported files, ignoring case."""
 
@@ -48,6 +52,23 @@ _HEADING_STYLE = re.compile(r"heading (\d)|title", re.IGNORECASE)
 _FENCE = re.compile(r"\s{0,3}(```|~~~)")
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(.{0,65536}?\n)?(?:---|\.\.\.)[ \t]*(?:\n|$)", re.DOTALL)
 _CHINESE = re.compile("[\u4e00-\u9fff\u3000-\u303f\uff00-\uffef]")
+_DECLARED = re.compile(rb"<(?:meta\b[^>]*?\bcharset|\?xml\b[^>]*?\bencoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+_DECODED = {"ascii": "cp1252", "iso8859-1": "cp1252", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932"}
+"""What browsers read in place of an encoding."""
+
+_ENCODING = re.compile(r"(big5|cp|euc|gb|iso|koi8|mac|shift|utf)[\w-]*")
+_TITLE_ROWS = 10
+"""Maximum number of rows with text, from the first one, among which the column names of a sheet are found."""
+
+_EMPTY_FORMULA = re.compile(rb"(</f>|<f\b[^>]*/>)\s*(<v\s*/>|<v>\s*</v>)?\s*</c>")
+_MIN_REPEATED, _MIN_COUNTED = 3, 5
+"""How many pages have the same first or last line, or one that counts them, if it is no text."""
+
+_NUMBER = re.compile(r"\d{1,5}")
+_SPLIT_WORD = re.compile(r"([^\W\d_]{2,})-[ \t]*\n(([^\W\d_]+)[^\s-]*)[ \t]?")
+_DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_SLIDES = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
+_RELATIONSHIP = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 _SEPARATORS = [r"\n\s*\n", r"\n", r"[.!?…]\s+|[。！？；]", r"[,，;]\s?", r"\s", r"[\s\S]{64}", ""]
 """Where a text is split: the first one in it, then the next ones in what is still too long."""
 
@@ -89,8 +110,9 @@ def read_file(name: str, content: bytes) -> FileText:
     if suffix not in SUFFIXES:
         kind = f"of type {suffix}" if suffix else "without a suffix"
         raise ServiceError(f"files {kind} are not supported")
-    text = re.sub(r"\r\n?", "\n", _decode(content))
-    if suffix in (".html", ".htm"):
+    is_page = suffix in (".html", ".htm")
+    text = re.sub(r"\r\n?", "\n", _decode(content, _DECLARED.search(content[:1024]) if is_page else None))
+    if is_page:
         try:
             return FileText([Page(html_to_text(text))], has_headings=True)
         except ValueError as error:
@@ -106,8 +128,8 @@ def read_file(name: str, content: bytes) -> FileText:
     return FileText([Page(text)], metadata, suffix in MARKUP)
 
 
-def _decode(content: bytes) -> str:
-    """Decode UTF-8, the encoding that a byte order mark indicates, or GB 18030 if the result is mostly Chinese."""
+def _decode(content: bytes, declared: re.Match[bytes] | None) -> str:
+    """Decode UTF-8, what a byte order mark or the text declares, or GB 18030 if the result is mostly Chinese."""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return content.decode("utf-16", "replace")
     if b"\0" in content:
@@ -116,6 +138,10 @@ def _decode(content: bytes) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         problem = ServiceError(f"it is not UTF-8 text (at byte {error.start:,}); save it as UTF-8")
+    with suppress(LookupError, UnicodeDecodeError):
+        name = codecs.lookup(declared[1].decode("ascii")).name if declared else ""
+        if _ENCODING.match(name := _DECODED.get(name, name)):
+            return content.decode(name, "replace")
     try:
         text = content.decode("gb18030")
     except UnicodeDecodeError:
@@ -136,26 +162,59 @@ def _read_table(text: str, dialect: type[csv.Dialect]) -> str:
         raise ServiceError(f"it is not a valid table: {error} (line {reader.line_num})") from None
 
 
-def _format_rows(rows: Iterable[tuple[int, Sequence[Any]]]) -> str:
-    """Return rows by number as ``column: cell; column: cell``, each in its own line. The first one has the columns."""
+def _format_rows(rows: Iterable[tuple[int, Sequence[Any]]], title_rows: int = 1) -> str:
+    """Return rows by number as ``column: cell; column: cell``, each in its own line.
+
+    The first row has the columns, or one of the first ``title_rows``: those above it are text.
+    """
+    filled = (
+        (number, row, cells)
+        for number, row in rows
+        if any(cells := ["" if cell is None else " ".join(str(cell).split()) for cell in row])
+    )
+    first = list(islice(filled, title_rows))
+    header = _find_header([row for _, row, _ in first])
     columns: list[str] = []
     lines: list[str] = []
     size = 0
-    for number, row in rows:
-        cells = ["" if cell is None else " ".join(str(cell).split()) for cell in row]
-        if not any(cells):
-            continue
-        if not columns:
-            columns = [cell[:MAX_NAME_CHARS] for cell in cells]
-            continue
-        names = columns + [""] * (len(cells) - len(columns))
-        pairs = zip(names, cells, strict=False)
+    for index, (number, _, cells) in enumerate(chain(first, filled)):
         lines += [""] * (number - 1 - len(lines))
-        lines.append("; ".join(f"{name}: {cell}" if name else cell for name, cell in pairs if cell))
+        if index <= header:
+            lines.append(" ".join(filter(None, cells)))
+        if index == header:
+            columns = _distinct([cell[:MAX_NAME_CHARS] for cell in cells])
+            continue
+        if index > header:
+            names = columns + [""] * (len(cells) - len(columns))
+            pairs = zip(names, cells, strict=False)
+            lines.append("; ".join(f"{name}: {cell}" if name else cell for name, cell in pairs if cell))
+        if index == header + 1:
+            lines[first[header][0] - 1] = ""  # the other rows repeat it
         size += len(lines[-1])
         if size > MAX_TEXT_CHARS:
             raise ServiceError(f"it contains more than {MAX_TEXT_CHARS:,} characters of text; split it")
-    return "\n".join(lines) or " ".join(columns)
+    return "\n".join(lines)
+
+
+def _find_header(rows: Sequence[Sequence[Any]]) -> int:
+    """Return the index of the first row with more than half of the cells of the longest one.
+
+    It is 0 if that row contains numbers, except years: then it is data below columns of which few have names.
+    """
+    counts = [sum(cell not in (None, "") for cell in row) for row in rows]
+    found = next((index for index, count in enumerate(counts) if 2 * count > max(counts)), 0)
+    has_numbers = any(isinstance(cell, int | float) and not 1900 <= cell <= 2100 for cell in (*rows, ())[found])
+    return 0 if has_numbers else found
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Return the names of columns, of which equal ones get numbers."""
+    counts = Counter[str]()
+    distinct: list[str] = []
+    for name in names:
+        counts[name] += 1
+        distinct.append(f"{name} ({counts[name]})" if name and counts[name] > 1 else name)
+    return distinct
 
 
 def _read_json(text: str, line: int = 0) -> str:
@@ -169,8 +228,8 @@ def _read_json(text: str, line: int = 0) -> str:
 
 
 def _read_document(suffix: str, content: bytes) -> FileText:
-    """Read a Word, Excel or PDF file. Text in images is not recognized."""
-    require("documents", "Reading Word, Excel and PDF files", ServiceError)
+    """Read a Word, Excel, PowerPoint or PDF file. Text in images is not recognized."""
+    require("documents", "Reading Word, Excel, PowerPoint and PDF files", ServiceError)
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # errors report the problem
     with _converting_errors():
         if suffix == ".pdf":
@@ -181,7 +240,7 @@ def _read_document(suffix: str, content: bytes) -> FileText:
         check_unpacked_size(content)
         if suffix == ".docx":
             return FileText([Page("\n".join(_read_docx(content)))], has_headings=True)
-        return FileText(list(_read_xlsx(content)))
+        return FileText(list(_read_pptx(content) if suffix == ".pptx" else _read_xlsx(content)))
 
 
 @contextmanager
@@ -222,25 +281,98 @@ def _read_pdf(content: bytes) -> Iterator[Page]:
         raise ServiceError("it is encrypted with a password")
     if len(reader.pages) > MAX_PAGES:
         raise ServiceError(f"it has {len(reader.pages):,} pages, more than {MAX_PAGES:,}")
-    for number, page in enumerate(reader.pages, 1):
-        yield Page("\n".join(page.extract_text().splitlines()), number)
+    pages = [page.extract_text().replace("\xad", "-").splitlines() for page in reader.pages]
+    _remove_running_lines(pages)
+    texts = ["\n".join(lines) for lines in pages]
+    compounds = {word.lower() for text in texts for word in re.findall(r"[^\W\d_]+-[^\W\d_]+", text)}
+
+    def join(word: re.Match[str]) -> str:
+        """Move the end of a word that a hyphen splits into the line of its beginning."""
+        hyphen = "-" if f"{word[1]}-{word[3]}".lower() in compounds else ""
+        return f"{word[1]}{hyphen}{word[2]}\n" if word[3].islower() else word[0]
+
+    for number, text in enumerate(texts, 1):
+        yield Page(_SPLIT_WORD.sub(join, text), number)
+
+
+def _remove_running_lines(pages: Sequence[list[str]]) -> None:
+    """Empty up to two lines at each edge of the pages: page numbers, and what a third of the pages repeats.
+
+    Of the lines that are repeated, the first one stays.
+    """
+    for edge in (0, -1, 0, -1):
+        found: dict[tuple[str, int, int], list[int]] = defaultdict(list)
+        places: dict[int, int] = {}
+        for number, lines in enumerate(pages):
+            filled = [index for index, line in enumerate(lines) if line.strip()]
+            if filled:
+                places[number] = filled[edge]
+                line = " ".join(lines[filled[edge]].split())[:MAX_NAME_CHARS]
+                found[line, -1, 0].append(number)
+                for place, digits in enumerate(_NUMBER.findall(line)):
+                    found[_NUMBER.sub("#", line), place, int(digits) - number].append(number)
+        for (pattern, place, _), numbers in found.items():
+            least = _MIN_COUNTED if any(map(str.isalpha, pattern)) else _MIN_REPEATED
+            if len(numbers) >= (least if place >= 0 else max(_MIN_REPEATED, len(pages) / 3)):
+                for number in numbers[place < 0 :]:
+                    pages[number][places[number]] = ""
+
+
+def _read_pptx(content: bytes) -> Iterator[Page]:
+    """Yield the slides that are shown: title, paragraphs and rows of tables, but no dates and numbers of slides."""
+    from docx.opc.package import OpcPackage
+    from docx.oxml.parser import parse_xml
+
+    def text_of(element: Any) -> str:
+        parts = element.iter(f"{_DRAWING}t", f"{_DRAWING}br", f"{_DRAWING}tab")
+        return " ".join("".join(part.text or " " for part in parts).split())
+
+    main: Any = OpcPackage.open(io.BytesIO(content)).main_document_part
+    show: Any = parse_xml(main.blob)
+    for number, entry in enumerate(show.iter(f"{_SLIDES}sldId"), 1):
+        slide: Any = parse_xml(main.rels[entry.get(_RELATIONSHIP)].target_part.blob)
+        title, lines = "", list[str]()
+        for shape in slide.iter(f"{_SLIDES}sp", f"{_DRAWING}tr"):
+            if shape.tag == f"{_DRAWING}tr":
+                lines.append(" | ".join(filter(None, map(text_of, shape.iter(f"{_DRAWING}tc")))))
+                continue
+            kind = next((str(holder.get("type")) for holder in shape.iter(f"{_SLIDES}ph")), "")
+            if kind in ("title", "ctrTitle"):
+                title = text_of(shape)
+            elif kind not in ("dt", "ftr", "sldNum"):
+                lines += map(text_of, shape.iter(f"{_DRAWING}p"))
+        text = "\n".join(filter(None, lines))
+        if slide.get("show") not in ("0", "false"):
+            yield Page(text or title, number, title if text else "")
 
 
 def _read_xlsx(content: bytes) -> Iterator[Page]:
+    """Yield the sheets that are not hidden. A formula whose value the file does not contain is shown as it is."""
     from openpyxl import load_workbook
 
-    def number_rows(sheet: Any) -> Iterator[tuple[int, Sequence[Any]]]:
+    def number_rows(sheets: Sequence[Any]) -> Iterator[tuple[int, Sequence[Any]]]:
         nonlocal cell_count
-        for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
+        for number, rows in enumerate(zip(*(sheet.iter_rows(values_only=True) for sheet in sheets), strict=False), 1):
+            row = rows[0] if len(rows) == 1 else list(map(merge, *rows))
             cell_count += 1 + len(row)
             if cell_count > MAX_CELLS or number > MAX_ROWS:
                 raise ServiceError(f"it has more than {MAX_CELLS:,} cells, or {MAX_ROWS:,} rows in a sheet; split it")
             yield number, row
 
+    def merge(value: Any, formula: Any) -> Any:
+        return value if value is not None or formula is None else f"{getattr(formula, 'text', formula)} (not computed)"
+
     cell_count = 0
-    book = load_workbook(io.BytesIO(content), read_only=True, data_only=True)
-    for number, sheet in enumerate(book.worksheets, 1):
-        yield Page(_format_rows(number_rows(sheet)), number, str(sheet.title))
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        parts = [name for name in archive.namelist() if name.startswith("xl/worksheets/")]
+        has_empty = any(_EMPTY_FORMULA.search(archive.read(name)) for name in parts)
+    books: list[Any] = [
+        load_workbook(io.BytesIO(content), read_only=True, data_only=data_only)
+        for data_only in ((True, False) if has_empty else (True,))
+    ]
+    for number, sheets in enumerate(zip(*(book.worksheets for book in books), strict=True), 1):
+        if sheets[0].sheet_state == "visible":
+            yield Page(_format_rows(number_rows(sheets), _TITLE_ROWS), number, str(sheets[0].title))
 
 
 def split_front_matter(text: str) -> tuple[str, dict[str, JsonValue]]:

@@ -99,7 +99,7 @@ def add(
     parallel: Annotated[int, typer.Option(help="Files that are embedded at the same time.", min=1, max=64)] = 4,
     settings: SettingsFile = None,
 ) -> None:
-    """Add txt, md, html, csv, json, docx, pdf and xlsx files to a dataset, which is created if missing.
+    """Add txt, md, html, csv, json, docx, pdf, pptx and xlsx files to a dataset, which is created if missing.
 
     Only new and changed files are read. After an interruption, run the same command again: it continues.
 

@@ -1,9 +1,11 @@
 import base64
 import importlib
 import io
+import re
 import time
 import zipfile
 import zlib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,8 @@ from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.images import GIF, JPEG, PNG, WEBP
 from tests.harness.rows import each_row, read_rows
+
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "documents"
 
 
 def pdf(shown: bytes = b"(Hello from page) Tj") -> bytes:
@@ -99,9 +103,101 @@ def test_documents_have_headings_rows_pages_and_sheets() -> None:
     ]
 
 
+def read_fixture(name: str) -> list[Page]:
+    return read(name, (FIXTURES / name).read_bytes())
+
+
+def test_a_sheet_has_its_titles_columns_and_formulas() -> None:
+    """Its title is merged, two columns have the same name, and no program has computed the formulas."""
+    sales, empty, numbers = read_fixture("report.xlsx")
+    assert (sales.title, sales.text.split("\n")) == (
+        "Sales",
+        [
+            *("Quarterly report", "Status: final", "", ""),
+            "Region: North; Year: 2025; Sales: 10; Sales (2): 12; Total: =C5+D5 (not computed)",
+            "Region: South; Year: 2025; Sales: 7; Sales (2): 9; Total: =C6+D6 (not computed)",
+        ],
+    )
+    assert numbers == Page("\nItem: Lamp; 12", 4, "Numbers"), "the sheet before it is hidden"
+    assert split_file(FileText([empty]), 100, 0) == []
+
+
+@each_row(
+    ("rows", "expected"),
+    [
+        ([["Title"], ["a", "b"]], "Title\na b"),
+        ([["Title"], ["", 2024, 2025], ["North", 1, 2]], "Title\n\nNorth; 2024: 1; 2025: 2"),
+        ([["name"], ["Ada", 12]], "\nname: Ada; 12"),
+        ([["only"], ["one"], ["column"]], "\nonly: one\nonly: column"),
+    ],
+)
+def test_the_row_with_the_columns_is_found(rows: list[list[Any]], expected: str) -> None:
+    book: Any = importlib.import_module("openpyxl").Workbook()
+    for row in rows:
+        book.active.append(row)
+    assert read("a.xlsx", save(book))[0].text == expected
+
+
+def test_a_pdf_has_no_page_numbers_running_heads_and_split_words() -> None:
+    pages = read_fixture("manual.pdf")
+    text = "\n".join(page.text for page in pages)
+    assert len(pages) >= 6
+    assert "Press 2000, page" not in text
+    assert text.count("Operating manual of the press") == 1
+    assert not re.search(r"-\n\w", text)
+    for word in ("Chapter 3", "well-known", "availability", "electricity supply"):
+        assert word in text
+    assert pages[0].text.count("\n") == 16, "lines keep their numbers"
+
+
+@each_row(
+    ("pages", "expected"),
+    [
+        ([["1"], ["2"], ["3"]], "||"),
+        ([["- 1 -", "a"], ["- 2 -", "b"]], "- 1 -,a|- 2 -,b"),
+        ([["a", "Head 1"], ["b", "2 Head"], ["c", "Head 3"], ["d", "4 Head"]], "a,Head 1|b,2 Head|c,Head 3|d,4 Head"),
+        ([[f"Part {n // 5}, page {n}", "x" * n] for n in range(1, 7)], ",x|,xx|,xxx|,xxxx|,xxxxx|,xxxxxx"),
+        ([["10 20"], ["13 20"], ["19 20"]], "10 20|13 20|19 20"),
+    ],
+)
+def test_only_repeated_lines_at_the_edges_of_pages_are_removed(pages: list[list[str]], expected: str) -> None:
+    file_text._remove_running_lines(pages)  # pyright: ignore[reportPrivateUsage]
+    assert "|".join(",".join(lines) for lines in pages) == expected
+
+
+def test_slides_have_titles_paragraphs_and_tables() -> None:
+    """The second slide is hidden, and the notes of the speaker are not read."""
+    assert read_fixture("slides.pptx") == [
+        Page("Wear a helmet.\nLeave by the stairs.", 1, "Safety at work"),
+        Page("Floor | Exit\n1 | North", 3, "Exits"),
+        Page("Thank you", 4),
+    ]
+
+
+@each_row(
+    ("declaration", "encoding"),
+    [
+        ('<?xml version="1.0" encoding="windows-1251"?>', "cp1251"),
+        ("<meta charset=Shift_JIS>", "cp932"),
+        ("<meta charset=iso-8859-1>", "utf-8"),
+        ("<meta charset=latin1>", "utf-16"),
+        ("", "gb18030"),
+    ],
+)
+def test_a_page_declares_its_encoding(declaration: str, encoding: str) -> None:
+    word = "上海办公室的年假制度" if encoding in ("gb18030", "utf-16") else "привет"
+    (page,) = read("a.html", f"{declaration}<p>{word}".encode(encoding))
+    assert page.text == word
+    assert read_fixture("latin1.html")[0].text == "# Café Zürich\nCrêpes für 9 €"
+    for wrong in (b"punycode", b"no-such", b"hex"):
+        with pytest.raises(ServiceError, match="not UTF-8"):
+            read("a.html", b"<meta charset=%s><p>caf\xe9 \xe9t\xe9" % wrong)
+
+
 @each_row(
     ("name", "content", "problem"),
     [
+        ("a.pptx", b"PK\x03\x04 nonsense", "damaged"),
         ("a.txt", b"a\0b", "binary"),
         ("a.txt", "é \xe9t\xe9 na\xefve".encode("latin-1"), "not UTF-8"),
         ("a.json", b"{", "not JSON"),
