@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MAX_OF_CONVERSATION = 20
 """How many sessions of a conversation are considered: one more for each message that the user has changed."""
+MAX_LATER = 100
 _NEWEST = (SessionRow.update_ms.desc(), SessionRow.id.desc())
 _LAST = (RunRow.start_ms.desc(), RunRow.id.desc())
 
@@ -143,6 +144,12 @@ class RunRepository(TenantRepository[RunRow]):
     async def newest(self, session_id: str) -> RunRow | None:
         """Return the run in a session that started last, or None."""
         return await self._database.first(self._select(session_id=session_id).order_by(*_LAST).limit(1))
+
+    async def later(self, run: RunRow) -> list[RunRow]:
+        """Return the runs in a run's session that started after it, oldest first; at most `MAX_LATER`."""
+        later = (RunRow.start_ms > run.start_ms) | ((RunRow.start_ms == run.start_ms) & (RunRow.id > run.id))
+        found = self._select(session_id=run.session_id).where(later)
+        return await self._database.all(found.order_by(RunRow.start_ms, RunRow.id).limit(MAX_LATER))
 
     async def open_ids(self, session_id: str) -> list[str]:
         """Return the ids of the runs in a session that have not ended according to the database."""
