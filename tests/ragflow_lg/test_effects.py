@@ -4,7 +4,7 @@ from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.spec import AnySpec
 from tests.harness.rows import each_row
 
-_COSTLY = """Agent AgentInvoke BGPT Browser Canvas Categorize CodeExec DeepL DocGenerator ExcelProcessor Google
+_COSTLY = """A2A Agent AgentInvoke BGPT Browser Canvas Categorize CodeExec DeepL DocGenerator ExcelProcessor Google
 GoogleScholar KeenableSearch LLM QueritContents QueritSearch Retrieval TavilyExtract TavilySearch"""
 _READING = """AkShare ArXiv Crawler DuckDuckGo GitHub Jin10 PubMed QWeather SearXNG TuShare WenCai Wikipedia
 YahooFinance"""

@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from ragflow_lg.base.errors import RequestError, SettingsError
 from ragflow_lg.base.extras import require
+from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.server.http.native.problem_details import respond_problem, to_problem
 from ragflow_lg.server.http.shared.auth import authenticate, note_request_key
 from ragflow_lg.server.http.shared.request_bodies import BODY_S, TURN_BYTES, LimitedBody, parse_json
@@ -93,10 +94,8 @@ async def _read_body(request: Request) -> Receive:
         value = parse_json(body) if body else None
     except json.JSONDecodeError as error:
         raise RequestError(f"The body is not JSON: {error.msg}.", 101) from None
-    params: Any = (
-        value.get("params") if isinstance(value, dict) else None
-    )  # the id of a repeated request is another one
-    note_request_key(request.headers.get("idempotency-key", "")[:255], request.url.path, encode_json(params or value))
+    sent: Any = as_map(value).get("params") or value  # a repeated request has another id
+    note_request_key(request.headers.get("idempotency-key", "")[:255], request.url.path, encode_json(sent))
     is_sent = False
 
     async def receive() -> Message:

@@ -12,7 +12,10 @@ from contextlib import aclosing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from a2a.server.context import ServerCallContext
-from a2a.server.request_handlers.request_handler import RequestHandler, validate_request_params
+from a2a.server.request_handlers.request_handler import (
+    RequestHandler,
+    validate_request_params,  # pyright: ignore[reportUnknownVariableType]
+)
 from a2a.server.routes.common import DefaultServerCallContextBuilder
 from a2a.types import (
     AgentCard,

@@ -24,7 +24,6 @@ from a2a.utils.errors import A2AError, TaskNotFoundError
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.struct_pb2 import Value
 
-from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.server.http.shared.request_bodies import TURN_BYTES
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, says, start_app
@@ -171,23 +170,25 @@ async def test_a_client_comes_back_to_a_task(tmp_path: Path) -> None:
 
 async def test_a_client_comes_back_after_an_event(tmp_path: Path) -> None:
     words = [f"{number} " for number in range(40)]
-    async with start_app(tmp_path, [Reply(chunks=words, pause_s=0.05)]) as server:
-        async with client_of(server, await server.agent(MODEL)) as client:
-            task, event = Task(), ""
-            async for each in client.send_message(message("count")):
-                update(task, each)
-                if each.HasField("artifact_update"):
-                    event = MessageToDict(each.artifact_update.metadata)["event"]
-                if len(text_of(task)) > 20:
-                    break
-            headers = {"Last-Event-ID": event}
-            context = ClientCallContext(service_parameters=headers)
-            seen = text_of(task)
-            async for each in client.subscribe(SubscribeToTaskRequest(id=task.id), context=context):
-                if each.HasField("artifact_update"):
-                    assert each.artifact_update.append
-                    seen += "".join(part.text for part in each.artifact_update.artifact.parts)
-            assert seen == "".join(words)
+    async with (
+        start_app(tmp_path, [Reply(chunks=words, pause_s=0.05)]) as server,
+        client_of(server, await server.agent(MODEL)) as client,
+    ):
+        task, event = Task(), ""
+        async for each in client.send_message(message("count")):
+            update(task, each)
+            if each.HasField("artifact_update"):
+                event = MessageToDict(each.artifact_update.metadata)["event"]
+            if len(text_of(task)) > 20:
+                break
+        headers = {"Last-Event-ID": event}
+        context = ClientCallContext(service_parameters=headers)
+        seen = text_of(task)
+        async for each in client.subscribe(SubscribeToTaskRequest(id=task.id), context=context):
+            if each.HasField("artifact_update"):
+                assert each.artifact_update.append
+                seen += "".join(part.text for part in each.artifact_update.artifact.parts)
+        assert seen == "".join(words)
 
 
 async def test_a_task_is_stopped(tmp_path: Path) -> None:
@@ -208,7 +209,7 @@ async def test_a_task_is_stopped(tmp_path: Path) -> None:
 
 
 async def test_a_failure_has_our_text_and_code(tmp_path: Path) -> None:
-    async with start_app(tmp_path, [Reply(error=ServiceError("The model is on holiday."), repeat=True)]) as server:
+    async with start_app(tmp_path, [Reply(error="The model is on holiday.", repeat=True)]) as server:
         agent = await server.agent(MODEL)
         async with client_of(server, agent) as client:
             for task in (
