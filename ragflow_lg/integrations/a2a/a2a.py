@@ -87,7 +87,7 @@ async def a2a(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResu
 
 def _describe(update: RemoteUpdate) -> str:
     """Return the text of an answer or a question, with what the agent has said as JSON."""
-    data = [json.dumps(value, ensure_ascii=False) for value in update.data]
+    data = [json.dumps(value, ensure_ascii=False, sort_keys=True) for value in update.data]
     return "\n\n".join(filter(None, (update.text, *data)))
 
 
