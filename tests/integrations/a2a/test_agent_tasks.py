@@ -106,7 +106,7 @@ def asked(task: Task) -> str:
 
 
 async def test_a_turn_is_a_task(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
+    async with start_app(tmp_path, busy_s=5) as server:
         agent = await server.agent(ECHO)
         for wire in WIRES:
             for streaming in (True, False):
@@ -123,7 +123,7 @@ async def test_a_turn_is_a_task(tmp_path: Path) -> None:
 
 
 async def test_a_form_is_input_that_is_required(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
+    async with start_app(tmp_path, busy_s=5) as server:
         agent = await server.agent(FORM)
         for wire in WIRES:
             async with client_of(server, agent, wire) as client:
@@ -147,7 +147,7 @@ async def test_a_form_is_input_that_is_required(tmp_path: Path) -> None:
 
 async def test_a_client_comes_back_to_a_task(tmp_path: Path) -> None:
     words = [f"{number} " for number in range(40)]
-    async with start_app(tmp_path, [Reply(chunks=words, pause_s=0.05, repeat=True)]) as server:
+    async with start_app(tmp_path, [Reply(chunks=words, pause_s=0.05, repeat=True)], busy_s=5) as server:
         agent = await server.agent(MODEL)
         for wire in WIRES:
             async with client_of(server, agent, wire) as client:
@@ -171,7 +171,7 @@ async def test_a_client_comes_back_to_a_task(tmp_path: Path) -> None:
 async def test_a_client_comes_back_after_an_event(tmp_path: Path) -> None:
     words = [f"{number} " for number in range(40)]
     async with (
-        start_app(tmp_path, [Reply(chunks=words, pause_s=0.05)]) as server,
+        start_app(tmp_path, [Reply(chunks=words, pause_s=0.05)], busy_s=5) as server,
         client_of(server, await server.agent(MODEL)) as client,
     ):
         task, event = Task(), ""
@@ -192,7 +192,7 @@ async def test_a_client_comes_back_after_an_event(tmp_path: Path) -> None:
 
 
 async def test_a_task_is_stopped(tmp_path: Path) -> None:
-    async with start_app(tmp_path, [Reply(chunks=["a"] * 1000, pause_s=0.05, repeat=True)]) as server:
+    async with start_app(tmp_path, [Reply(chunks=["a"] * 1000, pause_s=0.05, repeat=True)], busy_s=5) as server:
         slow, form = await server.agent(MODEL), await server.agent(FORM)
         for wire in WIRES:
             async with client_of(server, slow, wire, streaming=False, polling=True) as client:
@@ -209,7 +209,7 @@ async def test_a_task_is_stopped(tmp_path: Path) -> None:
 
 
 async def test_a_failure_has_our_text_and_code(tmp_path: Path) -> None:
-    async with start_app(tmp_path, [Reply(error="The model is on holiday.", repeat=True)]) as server:
+    async with start_app(tmp_path, [Reply(error="The model is on holiday.", repeat=True)], busy_s=5) as server:
         agent = await server.agent(MODEL)
         async with client_of(server, agent) as client:
             for task in (
@@ -222,7 +222,7 @@ async def test_a_failure_has_our_text_and_code(tmp_path: Path) -> None:
 
 
 async def test_files_go_both_ways(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
+    async with start_app(tmp_path, busy_s=5) as server:
         agent = await server.agent(says("{sys.files} {sys.query}"))
         for wire in WIRES:
             async with client_of(server, agent, wire) as client:
@@ -238,7 +238,7 @@ async def test_files_go_both_ways(tmp_path: Path) -> None:
 
 
 async def test_a_card_is_whole_with_a_key_only(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
+    async with start_app(tmp_path, busy_s=5) as server:
         agent = await server.agent(TRIP, title="Trip planner", description="Plans trips.")
         other = await server.new_key("other")
         async with client_of(server, agent) as client:
@@ -258,7 +258,7 @@ async def test_a_card_is_whole_with_a_key_only(tmp_path: Path) -> None:
 
 
 async def test_tasks_belong_to_their_tenant_and_agent(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
+    async with start_app(tmp_path, busy_s=5) as server:
         agent, second = await server.agent(FORM), await server.agent(FORM)
         other = await server.new_key("other")
         foreign = (await server.post("/agents", {"title": "x", "dsl": FORM}, headers=bearer(other)))["data"]["id"]
@@ -285,7 +285,7 @@ async def test_tasks_belong_to_their_tenant_and_agent(tmp_path: Path) -> None:
 
 
 async def test_bodies_have_the_limits_of_turns(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
+    async with start_app(tmp_path, busy_s=5) as server:
         path = f"/a2a/{await server.agent(ECHO)}"
         async with server.stranger() as http:
             http.headers.update(bearer(server.key))
@@ -301,7 +301,7 @@ async def test_bodies_have_the_limits_of_turns(tmp_path: Path) -> None:
 
 
 async def test_a_request_that_is_repeated_has_one_task(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server, client_of(server, await server.agent(ECHO)) as client:
+    async with start_app(tmp_path, busy_s=5) as server, client_of(server, await server.agent(ECHO)) as client:
         context = ClientCallContext(service_parameters={"Idempotency-Key": "1"})
         request = message("hi")
         ids = set[str]()

@@ -222,7 +222,7 @@ async def test_a_model_answers_what_an_agent_asks() -> None:
 
 
 async def test_an_agent_of_a_server_asks_another_one(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
+    async with start_app(tmp_path, busy_s=5) as server:
         url = f"{server.url}/a2a/{await server.agent(FORM)}"
         section = A2aSection(url=url, api_key=Secret(server.key))
         async with aclosing(make_agents(Settings(**{"a2a": {"printer": section}}), fake_services().ids)) as agents:
