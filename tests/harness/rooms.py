@@ -38,7 +38,7 @@ class Size(NamedTuple):
     files: int
 
 
-BUDGET = {"core": Size(81_713, 538), "integrations": Size(22_504, 157), "tests": Size(78_267, 751)}
+BUDGET = {"core": Size(81_720, 538), "integrations": Size(23_952, 167), "tests": Size(78_943, 755)}
 """Lowered by what a change takes away; raised only by what something new adds, in a commit of its own."""
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("ragflow_lg", *(f"ragflow_lg.{name}" for name in OUTSIDE[:-1]))
