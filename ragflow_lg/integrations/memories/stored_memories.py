@@ -121,6 +121,9 @@ class StoredMemories:
                     now = self._clock.now()
                     value = exchange_value(exchange, self._clock.local_time(), now)
                     await shelf.write(namespace, {exchange.key: value})
+                    if await self.find_shelf(shelf.settings.id) is None:  # deleted meanwhile, with all that it had
+                        await shelf.delete(namespace, [exchange.key])
+                        continue
                     pending = PendingExchange(exchange, now, 0, value)
                     self._tasks.start((namespace, exchange.key), partial(self._finish, shelf, namespace, pending))
                 self._keep_up(shelf, namespace)
@@ -235,6 +238,7 @@ class StoredMemories:
     ) -> None:
         """Store an exchange after its last extraction, if its text is wanted, and what was extracted from it."""
         done = done_value(raw, is_kept="raw" in shelf.settings.types)
+        shelf = await self.find_shelf(shelf.settings.id) or shelf  # its embedding model may have changed meanwhile
         await shelf.write(namespace, {**entries, key: done}, key)
 
     async def _extract(self, shelf: MemoryShelf, pending: PendingExchange) -> dict[str, dict[str, Any]]:

@@ -12,7 +12,9 @@ from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.integrations.memories import created_memories, ragflow_memory_routes
 from ragflow_lg.integrations.memories.memory_layout import message_number
 from ragflow_lg.integrations.memories.memory_prompt import PROMPT
+from ragflow_lg.integrations.memories.memory_shelf import MemoryShelf
 from ragflow_lg.integrations.memories.open_memories import open_memories
+from ragflow_lg.integrations.memories.stored_memories import StoredMemories
 from ragflow_lg.server.agents import quotas
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.services.chat import Usage
@@ -182,6 +184,37 @@ async def test_after_a_change_of_the_model_everything_is_found(tmp_path: Path, m
         assert (await server.put(f"/memories/{id_}", {"embd_id": "words"}))["code"] == 0
         await memories._tasks.settle()
         assert len((await server.get(f"/messages/search?memory_id={id_}&query=tea"))["data"]) == 1
+
+
+async def test_what_changes_while_something_is_stored_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def find(_: ConfiguredEmbedders, id_: str) -> WordEmbedder:
+        return WordEmbedder(name=id_ or "words")
+
+    monkeypatch.setattr(ConfiguredEmbedders, "embedder", find)
+    async with start(tmp_path) as server:
+        memory = await create(server, memory_type=["semantic"], embd_id="one")
+        memories: Any = server.app_state.services.of(Memories)
+        stored: Any = StoredMemories
+        extract, write = stored._extract, MemoryShelf.write
+
+        async def extract_later(*arguments: Any) -> Any:
+            await server.client.put(f"/memories/{memory}", json={"embd_id": "two"})
+            return await extract(*arguments)
+
+        monkeypatch.setattr(StoredMemories, "_extract", extract_later)
+        await add(server, memory, "I am Anna.")
+        await memories._tasks.settle()
+        shelf = await memories.find_shelf(memory)
+        place = shelf.namespace(memories.tenant, "")
+        assert any(shelf._vector_of(entry.value) for entry in await shelf.entries(place))
+
+        async def write_late(*arguments: Any) -> None:
+            await server.delete(f"/memories/{memory}")
+            await write(*arguments)
+
+        monkeypatch.setattr(MemoryShelf, "write", write_late)
+        await add(server, memory, "I am Ben.")
+        assert await shelf.entries(place) == []
 
 
 async def test_a_canvas_uses_a_created_memory(tmp_path: Path) -> None:
