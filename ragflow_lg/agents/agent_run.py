@@ -302,7 +302,7 @@ class AgentLoop(Struct, frozen=True):
 
         The caller of a search shows its queries and cites its chunks itself.
         """
-        if self.stream is not None and not is_search:
+        if self.stream is not None and not is_search and not self._was_announced(position):
             for call in calls[:MAX_CALLS]:
                 await self.stream.write_thought(f"Running the {call.name} tool...")
         slots = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
@@ -322,6 +322,11 @@ class AgentLoop(Struct, frozen=True):
             self.ctx.charge_chars(measure(outcome.value, MAX_CHARS))
             self.result.add_call(f"{position}.{index}", call, outcome)
         return outcomes
+
+    def _was_announced(self, position: str) -> bool:
+        """Return whether an earlier attempt has shown the calls of a round, and what it has shown stays."""
+        is_continued = self.stream is not None and self.stream.is_continued
+        return is_continued and f"round {position}" in self.ctx.replayed_steps
 
     async def _call(self, call: ToolCall, index: int, step: str, *, cites: bool) -> Outcome:
         """Call one tool and log it."""

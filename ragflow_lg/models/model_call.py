@@ -290,7 +290,8 @@ class AnswerStream:
         is_filtered = cites and not ctx.compatibility.old_values
         self._citations = CitationFilter(lambda number: number in ctx.references["chunks"]) if is_filtered else None
         shown = ctx.shown
-        self._is_continued = bool(shown)
+        self.is_continued = bool(shown)
+        """Whether an earlier attempt has shown text, which stays."""
         self._parts = split_answer(shown)
         self._text_start = len(self._parts)
         """The number of parts before the text that the model may still turn out to have thought."""
@@ -358,7 +359,7 @@ class AnswerStream:
     async def replay(self, text: str) -> None:
         """Show an answer, including tags, from before a crash; an earlier attempt has shown its answers itself."""
         self.begin()
-        if not self._is_continued:
+        if not self.is_continued:
             await self.write(split_answer(text))
 
     def begin(self) -> None:
