@@ -18,14 +18,14 @@ from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Command, Send, interrupt
 from msgspec.structs import replace
 
-from ragflow_lg.base.errors import RunCancelled, RunError
+from ragflow_lg.base.errors import ApprovalNeeded, RunCancelled, RunError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.langgraph_internals import superstep_of
 from ragflow_lg.base.values import to_json
 from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.events import Waiting
 from ragflow_lg.component.plan import Plan, PlanNode
-from ragflow_lg.component.state import TurnRequest, merge_turn, output_patch, updated_state
+from ragflow_lg.component.state import TurnRequest, merge_turn, output_patch, place_of, updated_state
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.forms import Form, form_problems, parse_answers, response_schema
 from ragflow_lg.dsl_compiler.langgraph_app.gate import RESET, SETTLE
@@ -152,11 +152,17 @@ class Node(_NodeRunnable):
             turn,
             superstep_of(task.config),
             # a nested canvas has no user
-            ask=partial(_ask, self._program.plan, turn, task.runtime) if inner is None else None,
+            ask=partial(_ask, self._program.plan, turn, task.runtime, place_of(state)) if inner is None else None,
             task=name if inner is None else inner.name_visit(name),
             write=task.runtime.stream_writer,
         )
-        return Step(*await visited)
+        try:
+            return Step(*await visited)
+        except ApprovalNeeded:
+            if inner is None:
+                raise
+            inner.is_paused = True
+            raise GraphInterrupt from None  # the nodes beside it go on
 
     def has_no_effect(self, turn: TurnContext, state: Mapping[str, Any]) -> bool:
         """Return whether running the node again would cost and change nothing."""
@@ -304,7 +310,7 @@ class ClosingNode(_NodeRunnable):
 
 
 async def _ask(
-    plan: Plan, turn: TurnContext, runtime: Runtime[TurnContext], node: PlanNode, form: Form
+    plan: Plan, turn: TurnContext, runtime: Runtime[TurnContext], place: str, node: PlanNode, form: Form
 ) -> dict[str, Any]:
     """Wait for the user. LangGraph aborts the node here and runs it again with the answer."""
     question: dict[str, Any] = {
@@ -319,7 +325,7 @@ async def _ask(
         while node.id not in plan.unchecked_forms and (problems := form_problems(form.fields, answer)):
             answer = parse_answers(form.fields, interrupt({**question, "problems": problems}, response_schema=schema))
     except GraphInterrupt:
-        await turn.emit(Waiting(NodeId(node.id), form.tips, form.fields), runtime.stream_writer)
+        await turn.emit(Waiting(NodeId(node.id), form.tips, form.fields, place), runtime.stream_writer)
         raise
     return answer
 

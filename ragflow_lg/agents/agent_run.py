@@ -22,7 +22,7 @@ from ragflow_lg.agents.call_arguments import read_arguments, repair_calls
 from ragflow_lg.agents.research_budget import ResearchLimits
 from ragflow_lg.agents.toolbox import Toolbox
 from ragflow_lg.agents.written_calls import WrittenCallFilter, find_unread_call, read_written_calls
-from ragflow_lg.base.errors import RagflowLgError, RunCancelled
+from ragflow_lg.base.errors import ApprovalNeeded, RagflowLgError, RunCancelled
 from ragflow_lg.base.thinking import AnswerPart, split_answer
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import MAX_CHARS, JsonValue, to_text
@@ -307,17 +307,25 @@ class AgentLoop(Struct, frozen=True):
                 await self.stream.write_thought(f"Running the {call.name} tool...")
         slots = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
 
-        async def one(index: int, call: ToolCall) -> Outcome:
+        async def one(index: int, call: ToolCall) -> Outcome | ApprovalNeeded:
             async with slots:
-                return await self._call(call, index, f"{position}.{index}", cites=not is_search)
+                try:
+                    return await self._call(call, index, f"{position}.{index}", cites=not is_search)
+                except ApprovalNeeded as needed:
+                    return needed  # the others go on: their results are stored, and the user is asked about all at once
 
         try:
             async with asyncio.TaskGroup() as running:
                 tasks = [running.create_task(one(index, call)) for index, call in enumerate(calls[:MAX_CALLS])]
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
+        outcomes: list[Outcome] = []
+        for task in tasks:
+            if isinstance(result := task.result(), ApprovalNeeded):
+                raise result
+            outcomes.append(result)
         refusal = Outcome(f"This call was not made: at most {MAX_CALLS} calls are allowed per round.", is_error=True)
-        outcomes = [*(task.result() for task in tasks), *([refusal] * (len(calls) - len(tasks)))]
+        outcomes += [refusal] * (len(calls) - len(tasks))
         for index, (call, outcome) in enumerate(zip(calls, outcomes, strict=True)):
             self.ctx.charge_chars(measure(outcome.value, MAX_CHARS))
             self.result.add_call(f"{position}.{index}", call, outcome)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 from msgspec import Struct
 
 from ragflow_lg.base.values import JsonValue
+from ragflow_lg.component.spec import Effects
 from ragflow_lg.services.chat import Usage
 
 SEARCH_ARGUMENTS = ("query", "q", "question", "keyword", "keywords", "search_query")
@@ -65,6 +66,10 @@ class AgentTool(Struct, frozen=True):
     """Whether a call uses tokens from the budget."""
     runs_once: bool = False
     """Whether a call must never be started twice."""
+    effects: Effects = "writes"
+    """What a call may change, for the policies."""
+    needs_approval: bool = False
+    """Whether the user must approve each call."""
     default: JsonValue = None
     """The result of a call that failed; None to report the error to the model."""
     configuration: Callable[[], JsonValue] | None = None

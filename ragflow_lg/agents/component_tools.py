@@ -42,6 +42,7 @@ def _tool(ctx: RunContext, node: PlanNode) -> AgentTool:
         names=node.permit_names,
         asks_models=_asks_models(node),
         runs_once=runs_once,
+        effects=node.spec.effects_of(ctx, node.params),
         configuration=partial(_configuration, ctx, node) if _is_cacheable(node) and not runs_once else None,
         # Other tools report their errors to the model, as in RAGFlow.
         default=node.on_error.default if _asks_models(node) and node.on_error.method == "comment" else None,

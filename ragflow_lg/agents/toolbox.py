@@ -16,8 +16,10 @@ from ragflow_lg.agents.agent_tool import AgentTool, Outcome
 from ragflow_lg.agents.call_arguments import MAX_NAME_CHARS, describe_unreadable, read_arguments, truncate_name
 from ragflow_lg.base.errors import RagflowLgError, RunCancelled, SettingsError, pause_before_retry
 from ragflow_lg.base.values import JsonValue, to_json
+from ragflow_lg.base.worker_tasks import measure
 from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.component.tool import describe_validation_error
+from ragflow_lg.component.turn_context import Decision
 from ragflow_lg.services.chat import ToolCall, ToolSchema, Usage
 from ragflow_lg.services.tool_policies import Allow, Refuse, Replace, ToolGuard, ToolPermits, ToolUse, Verdict
 
@@ -35,13 +37,18 @@ class Toolbox:
     def __init__(self, ctx: RunContext, tools: Iterable[AgentTool]) -> None:
         self._ctx = ctx
         pairs = ((_function_name(tool.name, index), tool) for index, tool in enumerate(tools))
-        self._tools = {name: tool for name, tool in pairs if self._is_permitted(tool)}
+        allowed, asked = ctx.node.spec.allowed_tools(ctx.node.params), ctx.node.spec.ask_tools(ctx.node.params)
+        node_permits = ToolPermits(None if allowed is None else tuple(allowed), ask=tuple(asked))
+        self._permits = (ctx.services.policies.permits, node_permits)
+        permitted = ((name, tool) for name, tool in pairs if all(p.permits(tool.names) for p in self._permits))
+        self._tools = {name: self._with_approval(tool) for name, tool in permitted}
 
-    def _is_permitted(self, tool: AgentTool) -> bool:
-        node = self._ctx.node
-        allowed = node.spec.allowed_tools(node.params)
-        node_permits = ToolPermits() if allowed is None else ToolPermits(tuple(allowed))
-        return self._ctx.services.policies.permits.permits(tool.names) and node_permits.permits(tool.names)
+    def _with_approval(self, tool: AgentTool) -> AgentTool:
+        """Return a tool that waits for approval, if it must. What was approved is called once."""
+        names = (*tool.names, f"effects:{tool.effects}")
+        if not any(permits.asks(names) for permits in self._permits):
+            return tool
+        return replace(tool, needs_approval=True, runs_once=True, extra_attempts=0, search_argument="")
 
     @property
     def schemas(self) -> tuple[ToolSchema, ...]:
@@ -158,6 +165,9 @@ def _function_name(name: str, index: int) -> str:
 
 
 MAX_REASON_CHARS = 2_000
+MAX_APPROVED_CHARS = 10_000
+"""The most characters of arguments that a user is asked to approve."""
+
 GUARD_TIMEOUT_S = 30.0
 """Time limit for a guard to return a verdict."""
 
@@ -170,9 +180,9 @@ async def call_tool(
 ) -> Outcome:
     """Make a call if the policies allow it; return the outcome to show to the model.
 
-    The order is: check for an interrupted start, ask the guards, look in the cache or mark the start and call, cache
-    the result, ask the guards about it. ``name``, ``arguments`` and ``position`` are those of the step that stores the
-    outcome.
+    The order is: check for an interrupted start, ask the guards, wait for approval, look in the cache or mark the start
+    and call, cache the result, ask the guards about it. What was approved is called as it was shown. ``name``,
+    ``arguments`` and ``position`` are those of the step that stores the outcome.
     """
     if tool.runs_once and ctx.has_begun(name, arguments, position):
         return Outcome(
@@ -184,15 +194,32 @@ async def call_tool(
     use = ToolUse(
         tool.names[0] if tool.names else tool.name, ctx.node.id, cast("Mapping[str, Any]", to_json(arguments))
     )
-    for guard in guards:
+    decision = ctx.decision(name, arguments, position) if tool.needs_approval else None
+    for guard in guards if decision is None else ():
         verdict = await _ask_guard(guard, "before", _copy(use))
         if isinstance(verdict, Replace) and isinstance(verdict.value, dict):
             use = replace(use, arguments=cast("Mapping[str, Any]", verdict.value))
         elif not isinstance(verdict, Allow):
             return Outcome(f"The call to {tool.title} was refused: {_reason(verdict)}", is_error=True)
+    if decision is not None:
+        use = replace(use, arguments=decision.arguments)
+    if tool.needs_approval and (refusal := _find_refusal(ctx, use.arguments, decision)):
+        return Outcome(f"The call to {tool.title} was not made: {refusal}", is_error=True)
+    if tool.needs_approval and decision is None:
+        ctx.need_approval(name, arguments, position, tool.title, cast("JsonValue", use.arguments))
     if tool.runs_once:
         await ctx.begin(name, arguments, position, tool.title)
     return await _guard_result(guards, use, tool, await _call_or_cache(ctx, tool, use.arguments, make))
+
+
+def _find_refusal(ctx: RunContext, arguments: Mapping[str, Any], decision: Decision | None) -> str:
+    """Return why a call that needs approval cannot be made; ``""`` if it was approved, or the user is to be asked."""
+    if decision is not None:
+        return "" if decision.refusal is None else f"the user refused it. {decision.refusal}".rstrip()
+    if not ctx.begun_calls.can_ask:
+        return "it needs a user's approval, and nobody can be asked here."
+    too_long = measure(arguments, MAX_APPROVED_CHARS) > MAX_APPROVED_CHARS
+    return "its arguments are too long for a user to approve them." if too_long else ""
 
 
 async def _call_or_cache(ctx: RunContext, tool: AgentTool, arguments: Mapping[str, Any], make: Make) -> Outcome:

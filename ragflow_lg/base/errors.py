@@ -113,6 +113,10 @@ class RunCancelled(RunError, code="cancelled"):
         super().__init__(CANCELLED_TEXT, node=node)
 
 
+class ApprovalNeeded(RunCancelled, code="approval-needed"):
+    """A call waits for the user's approval. The node of the session's canvas stops, and runs again with the answer."""
+
+
 class RunFailedError(RunError, code="run-failed"):
     """The error of a component has stopped the turn. ``node`` is its id, and ``cause`` the text of its error."""
 

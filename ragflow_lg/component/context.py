@@ -20,7 +20,7 @@ from ragflow_lg.component.events import AnswerDiscarded, Delta, EngineEvent, Eve
 from ragflow_lg.component.node_values import MemorySteps, NodeSteps, NodeValues
 from ragflow_lg.component.plan import find_stored_secrets, make_redacted_view
 from ragflow_lg.component.spec import MessageAlternative
-from ragflow_lg.component.state import TurnRequest
+from ragflow_lg.component.state import TurnRequest, place_of
 from ragflow_lg.component.turn_context import NestedVisits, TurnContext, paused
 from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.dsl.field_values import parse_object
@@ -96,7 +96,7 @@ class RunContext(NodeValues, NodeSteps):
         memory_steps: MemorySteps | None = None,
     ) -> None:
         NodeValues.__init__(self, plan, node, state)
-        position = ".".join(map(str, state.get("place", ()))) if place is None else place
+        position = place_of(state) if place is None else place
         NodeSteps.__init__(self, turn, task, position, memory_steps)
         self.request: TurnRequest = request or {}
         """The turn's input or the answer to a form, for nodes that accept one."""

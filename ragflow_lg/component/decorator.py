@@ -80,6 +80,7 @@ class SharedOptions(TypedDict, Generic[P], total=False):
     region: RegionRules[RunContext, P] | None
     tools: Callable[[P], Sequence[ToolEntry]]
     allowed_tools: Callable[[P], Sequence[str] | None]
+    ask_tools: Callable[[P], Sequence[str]]
     server_tools: Callable[[P], Iterable[ServerTool]]
     requires: Callable[[P], Iterable[Requirement]]
     prompt_texts: Callable[[P], Iterable[PromptText]]

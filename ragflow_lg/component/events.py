@@ -120,6 +120,8 @@ class Waiting(NamedTuple):
     node: NodeId
     tips: str
     fields: Mapping[str, Mapping[str, JsonValue]]
+    place: str = ""
+    """The rounds of the regions around the node, as in `NodeStarted`."""
 
 
 class TurnFinished(NamedTuple):

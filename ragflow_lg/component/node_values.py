@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from ragflow_lg.base.errors import ComponentError, ForeignJsonError
+from ragflow_lg.base.errors import ApprovalNeeded, ComponentError, ForeignJsonError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.json_scanner import TEXT_LIMITS, check_json
 from ragflow_lg.base.values import (
@@ -22,7 +22,7 @@ from ragflow_lg.base.values import (
     write_path,
 )
 from ragflow_lg.component.state import look_up, merge_outputs, output_patch
-from ragflow_lg.component.turn_context import BegunCall, BegunCalls, TurnContext, step_key
+from ragflow_lg.component.turn_context import Approval, BegunCall, BegunCalls, Decision, TurnContext, step_key
 from ragflow_lg.dsl.old_values import python_text
 from ragflow_lg.dsl.variable_references import Reference, Template
 
@@ -283,8 +283,22 @@ class NodeSteps:
         mark = self._mark(name, arguments, position)
         await self.begun_calls.add(BegunCall(mark, result, title or name, cast("Any", to_json(arguments))))
 
-    def _mark(self, name: str, arguments: object, position: str) -> str:
-        return step_key(self._steps()[1], f"{position} begun", name, arguments)
+    def decision(self, name: str, arguments: object, position: str) -> Decision | None:
+        """Return what the user has decided about a call; None if the user was not asked."""
+        return self.begun_calls.decisions.get(self._mark(name, arguments, position, "approval"))
+
+    def need_approval(self, name: str, arguments: object, position: str, title: str, shown: JsonValue) -> NoReturn:
+        """Have the user asked about a call with the arguments ``shown``, when the other calls of the round have ended.
+
+        Raises:
+            ApprovalNeeded: always.
+        """
+        mark = self._mark(name, arguments, position, "approval")
+        self.begun_calls.open_approvals[mark] = Approval(mark, title, shown)
+        raise ApprovalNeeded(self.node.id)
+
+    def _mark(self, name: str, arguments: object, position: str, what: str = "begun") -> str:
+        return step_key(self._steps()[1], f"{position} {what}", name, arguments)
 
     def _steps(self) -> tuple[Steps, str]:
         """Return the store for this node's steps, and the name of the node execution in that store."""

@@ -396,6 +396,8 @@ class ComponentSpec(Generic[C, P], Struct, frozen=True, eq=False):
     """The tools for its own model."""
     allowed_tools: Callable[[P], Sequence[str] | None] = lambda _: None
     """The names and patterns of tools that its own model may call; None for all."""
+    ask_tools: Callable[[P], Sequence[str]] = lambda _: ()
+    """The names and patterns of tools that its own model may call only after the user has approved the call."""
     server_tools: Callable[[P], Iterable[ServerTool]] = lambda _: ()
     """The server tools for its own model."""
     requires: Callable[[P], Iterable[Requirement]] = lambda _: ()

@@ -292,6 +292,11 @@ def join_updates(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[st
     return joined
 
 
+def place_of(state: Mapping[str, Any]) -> str:
+    """Return the rounds of the regions around a node, as in `ragflow_lg.component.events.NodeStarted`."""
+    return ".".join(map(str, state.get("place", ())))
+
+
 def look_up(
     reference: Reference,
     globals_: Mapping[str, JsonValue],

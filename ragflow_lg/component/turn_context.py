@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import json
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -82,6 +82,25 @@ def step_key(task: str, position: str, name: str, arguments: object) -> str:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
+class Approval(NamedTuple):
+    """A call that the user must approve."""
+
+    mark: str
+    """Identifies the call."""
+    title: str
+    arguments: JsonValue
+    """The arguments of the call, as the guards leave them."""
+
+
+class Decision(NamedTuple):
+    """The user's answer about a call."""
+
+    arguments: Mapping[str, JsonValue]
+    """The arguments that the user has seen."""
+    refusal: str | None
+    """The reason for refusing the call, which may be ``""``; None if it is approved."""
+
+
 class BegunCall(NamedTuple):
     """A call that has begun."""
 
@@ -107,6 +126,14 @@ class BegunCalls:
         self._count = 0
         self._marks: set[str] = set()
         self._lock = asyncio.Lock()
+        self.can_ask = False
+        """Whether the node can ask the user, and keeps the results of its steps until the answer."""
+        self.questions = 0
+        """The number of questions that the node has asked the user."""
+        self.open_approvals: dict[str, Approval] = {}
+        """The calls that the user must approve and has not been asked about, by mark."""
+        self.decisions: dict[str, Decision] = {}
+        """What the user has decided, by the mark of the call."""
 
     async def load(self) -> list[BegunCall]:
         """Read the calls that began before a crash; none of them may start again."""
@@ -159,6 +186,8 @@ class NestedVisits:
         """The model usage of all visits."""
         self.texts: list[str] = []
         """The texts of Messages, in order."""
+        self.is_paused = False
+        """Whether a call in it waits for the user's approval."""
 
     def number_round(self, namespace: str, index: int) -> None:
         """Record which of several parallel rounds runs under a LangGraph task namespace."""

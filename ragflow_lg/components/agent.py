@@ -124,6 +124,8 @@ class Params(PromptedParams):
     """Additional headers for requests to MCP servers."""
     allowed_tools: list[str] | None = None
     """Names and patterns that restrict the tools; null for all tools that the deployment permits."""
+    ask_tools: list[str] = Field(default_factory=list[str])
+    """Names and patterns of tools that the user must approve before each call, in addition to the deployment's."""
     max_rounds: WholeNumber = 5
     """Maximum number of rounds of tool calls after the first one."""
     strategy: Annotated[StrategyName | None, BeforeValidator(_blank_as_unset)] = None
@@ -365,6 +367,7 @@ async def _outputs(run: AgentLoop, params: Params, text: str) -> Outputs:
     requires=lambda params: params.requirements,
     prompt_texts=prompt_texts,
     allowed_tools=lambda params: params.allowed_tools,
+    ask_tools=lambda params: params.ask_tools,
     tool=ToolRules("", Arguments, _as_tool),
     effects="pays",
     description="Ask a chat model that can call tools.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.errors import ApprovalNeeded, ComponentError
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.component.plan import Plan
@@ -66,6 +66,8 @@ async def play_canvas(ctx: RunContext, arguments: Mapping[str, Any]) -> ToolResu
         state = await canvas.compiled.play_inside(request, turn)
     finally:
         ctx.count(turn.nested.usage)
+    if turn.nested.is_paused:
+        raise ApprovalNeeded(ctx.node.id)
     turn_record = state.get("turn", {})
     if "error" in turn_record:
         _, _, node, text = turn_record["error"]

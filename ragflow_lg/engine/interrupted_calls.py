@@ -1,4 +1,4 @@
-"""Asking the user about work that must run once and that a crash has interrupted.
+"""Asking the user: about work that must run once and that a crash has interrupted, and to approve calls of tools.
 
 LangGraph returns the answers to earlier questions by their order. Questions that were asked before are therefore asked
 again in the same order, and answered at once.
@@ -6,21 +6,24 @@ again in the same order, and answered at once.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeAlias, cast
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from ragflow_lg.base.values import JsonValue
+from ragflow_lg.base.values import JsonValue, to_json, to_text
 from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.component.plan import PlanNode
-from ragflow_lg.component.turn_context import BegunCall, step_key
+from ragflow_lg.component.turn_context import Approval, BegunCall, Decision, step_key
 from ragflow_lg.dsl.forms import Form, unwrap_submission
 
 if TYPE_CHECKING:
     from ragflow_lg.component.turn_context import TurnContext
 
 RUN_AGAIN, CONTINUE = "run it again", "continue with an error"
+APPROVE, REFUSE = "approve", "refuse"
 _DECISION = "decision"
 MAX_SHOWN_CHARS = 300
+MAX_REASON_CHARS = 2_000
 
 Ask: TypeAlias = Callable[[PlanNode, Form], Awaitable[dict[str, JsonValue]]]
 """Asks the user. Returns the answer by field name, or pauses the run by raising a LangGraph exception."""
@@ -70,29 +73,82 @@ async def ask_about_calls(node: PlanNode, ctx: RunContext, turn: TurnContext, as
     """Ask about each call inside a node of the session's canvas that must not start twice and was interrupted.
 
     Calls inside it are those of its tools, of their tools, and the nodes of canvases that it runs. Without an answer,
-    or if the user does not want to repeat it, the model or the canvas receives an error instead of a result.
+    or if the user does not want to repeat it, the model or the canvas receives an error instead of a result. The user
+    has approved or refused other calls before (`ask_for_approval`).
     """
-    if turn.nested is not None or turn.steps is None or not ctx.task or not (node.tools or node.canvas):
+    if turn.nested is not None or turn.steps is None or not ctx.task or not _may_call(node):
         return
     begun = ctx.begun_calls
     calls = await begun.load()
-    if ask is None or not calls:
+    if ask is None:
         return
-    asked: list[int] = []
-    while (number := await begun.find("asked about", len(asked))) is not None:
-        asked.append(cast("int", number))
+    begun.can_ask = True
+    questions: list[int | list[Approval]] = []  # the number of a begun call, or the calls of a form
+    while (entry := cast("Any", await begun.find("asked about", len(questions)))) is not None:
+        questions.append(entry if isinstance(entry, int) else [Approval(*part) for part in entry])
     decisions: dict[str, bool] = {}
-    for number in asked:
-        decisions[calls[number].mark] = await _wants_repeat(node, ask, _tips(calls[number]))
+    for question in questions:
+        if isinstance(question, list):
+            await _decide(node, ctx, ask, question)
+        else:
+            decisions[calls[question].mark] = await _wants_repeat(node, ask, _tips(calls[question]))
     for number, call in enumerate(calls):
-        if number in asked or await begun.has_result(call):
+        if number in questions or await begun.has_result(call):
             continue
-        await begun.put("asked about", len(asked), number)
-        asked.append(number)
+        await begun.put("asked about", len(questions), number)
+        questions.append(number)
         decisions[call.mark] = await _wants_repeat(node, ask, _tips(call))
+    begun.questions = len(questions)
     for mark, wants_repeat in decisions.items():
         if wants_repeat:
             begun.allow_repeat(mark)
+
+
+def _may_call(node: PlanNode) -> bool:
+    return bool(node.tools or node.canvas or any(True for _ in node.spec.server_tools(node.params)))
+
+
+async def ask_for_approval(node: PlanNode, ctx: RunContext, ask: Ask) -> None:
+    """Ask the user to approve the calls inside a node of the session's canvas that wait for it, all in one form."""
+    if ctx.shown and not ctx.compatibility.repeat_shown_text:
+        await ctx.discard_answer()
+    begun = ctx.begun_calls
+    approvals = list(begun.open_approvals.values())
+    await begun.put("asked about", begun.questions, [to_json(list(approval)) for approval in approvals])
+    await _decide(node, ctx, ask, approvals)
+
+
+async def _decide(node: PlanNode, ctx: RunContext, ask: Ask, approvals: Sequence[Approval]) -> None:
+    """Note what the user answers about calls. What is not clearly approved is refused."""
+    answer = await ask(node, _approval_form(ctx, approvals))
+    for approval in approvals:
+        values = [unwrap_submission(answer.get(name), {})[0] for name in _field_names(approval)]
+        refusal = None if values[0] == APPROVE else to_text(values[1])[:MAX_REASON_CHARS]
+        ctx.begun_calls.decisions[approval.mark] = Decision(cast("Any", approval.arguments), refusal)
+
+
+def _field_names(approval: Approval) -> tuple[str, str]:
+    """Return the fields for a call. No other open form has the same, so that an answer never approves another call."""
+    return f"decision_{approval.mark[:12]}", f"reason_{approval.mark[:12]}"
+
+
+def _approval_form(ctx: RunContext, approvals: Sequence[Approval]) -> Form:
+    fields: dict[str, dict[str, JsonValue]] = {}
+    tips = ["The agent asks for your approval:"]
+    for number, approval in enumerate(approvals, 1):
+        decision, reason = _field_names(approval)
+        label = f"{number}. {approval.title}" if len(approvals) > 1 else approval.title
+        options: list[JsonValue] = [APPROVE, REFUSE]
+        fields[decision] = {"name": label, "type": "options", "optional": False, "options": options}
+        fields[reason] = {"name": f"{label}: why not?", "type": "line", "optional": True}
+        tips.append(f"{label}\n\n```json\n{ctx.redacted_view.redactor.text(_show(approval.arguments))}\n```")
+    return Form("\n\n".join(tips), fields)
+
+
+def _show(arguments: JsonValue) -> str:
+    """Return arguments as JSON in which nothing is invisible, and nothing ends the block of code around it."""
+    text = json.dumps(arguments, ensure_ascii=False, indent=2).replace("`", "\\u0060")
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def _tips(call: BegunCall) -> str:

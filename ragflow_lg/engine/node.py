@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
-from ragflow_lg.base.errors import RagflowLgError, RunCancelled
+from ragflow_lg.base.errors import ApprovalNeeded, RagflowLgError, RunCancelled
 from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.values import JsonValue, to_json
 from ragflow_lg.component.context import Round, RunContext
@@ -20,10 +20,10 @@ from ragflow_lg.component.events import EngineEvent, NodeFinished, NodeStarted
 from ragflow_lg.component.plan import PlanNode
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.component.turn_context import NestedVisits, TurnContext, step_key
-from ragflow_lg.engine.interrupted_calls import Ask, ask_about_calls, begin_once
+from ragflow_lg.engine.interrupted_calls import Ask, ask_about_calls, ask_for_approval, begin_once
 from ragflow_lg.engine.message_preview import preview_messages
 from ragflow_lg.engine.node_attempts import apply_error_policy, attempt, plain_outputs
-from ragflow_lg.engine.node_program import NodeProgram, emit_finished, next_nodes, state_update
+from ragflow_lg.engine.node_program import NodeProgram, Outcome, emit_finished, next_nodes, state_update
 
 
 async def visit(
@@ -60,8 +60,7 @@ async def visit(
         ctx.request = {"inputs": await _request_answer(node, ctx, ask)}
     if node.spec.must_run_once(ctx, node.params) and not await begin_once(node, ctx, turn, ask):
         return await _fail_interrupted(program, ctx, turn, step)
-    if node.tools or node.canvas is not None:
-        await ask_about_calls(node, ctx, turn, ask)
+    await ask_about_calls(node, ctx, turn, ask)
     clock = turn.services.clock
     created_at, began = clock.now(), clock.monotonic()
     previews = preview_messages(ctx, state) if ctx.is_streaming else None
@@ -71,7 +70,7 @@ async def visit(
         await asyncio.sleep(0)
     # A call to a service may have an effect outside the run, which must not be repeated if avoidable.
     with turn.calling() if node.spec.kind == "plain" and node.canvas is None else nullcontext():
-        outcome = await attempt(program, ctx, turn)
+        outcome = await _attempt_or_ask(program, ctx, turn, ask)
     if outcome.is_halting:
         await turn.check_interruption()
     await emit_finished(program, ctx, outcome, created_at, clock.monotonic() - began)
@@ -83,6 +82,15 @@ async def visit(
             turn, turn.nested, ctx, update, next_names, outcome.fallback or strip_thinking(ctx.message_text)
         )
     return update, next_names
+
+
+async def _attempt_or_ask(program: NodeProgram, ctx: RunContext, turn: TurnContext, ask: Ask | None) -> Outcome:
+    try:
+        return await attempt(program, ctx, turn)
+    except ApprovalNeeded:
+        if ask is not None:
+            await ask_for_approval(program.node, ctx, ask)
+        raise
 
 
 async def visit_item(

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping
 
 from ragflow_lg.base.errors import (
+    ApprovalNeeded,
     CassetteError,
     NodeTimeoutError,
     RagflowLgError,
@@ -49,10 +50,10 @@ async def attempt(program: NodeProgram, ctx: RunContext, turn: TurnContext) -> O
             outcome = route_outputs(program, {**program.blank, **outputs})
             outcome.attempts = attempt + 1
             return outcome
+        except (ApprovalNeeded, UndeclaredTargetError):
+            raise
         except RunCancelled as cancelled:
             return _cancelled(program, ctx, cancelled)
-        except UndeclaredTargetError:
-            raise
         except Exception as error:
             logger.info("Node %s failed: %s", node.id, error, exc_info=not isinstance(error, RagflowLgError))
             text = str(error) or type(error).__name__

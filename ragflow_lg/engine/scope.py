@@ -18,7 +18,7 @@ from ragflow_lg.component.context import Round, RunContext
 from ragflow_lg.component.events import EngineEvent, NodeFinished, NodeStarted
 from ragflow_lg.component.plan import ERROR, Region
 from ragflow_lg.component.spec import RegionRules
-from ragflow_lg.component.state import look_up, merge_turn, output_patch, updated_state
+from ragflow_lg.component.state import look_up, merge_turn, output_patch, place_of, updated_state
 from ragflow_lg.component.state_size import output_part, size_of
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.variable_references import Reference
@@ -245,7 +245,7 @@ class Scope(Struct, eq=False):
             return {}
         item, now = self.program.item.node.id, self.turn.services.clock.now()
         outputs = view["outputs"].get(item, {})
-        place = ".".join(map(str, view["place"]))
+        place = place_of(view)
         await self.turn.emit(NodeStarted(item, now, place=place), write)
         await self.turn.emit(NodeFinished(item, now, 0.0, {}, outputs, place=place, notices=tuple(notices)), write)
         return {item: outputs}
@@ -275,7 +275,7 @@ class Scope(Struct, eq=False):
         before = self.collected_before
         for name in self.program.collects:
             self.turn.state_size.replace(self._part(name), size_of(before.get(name)), self.turn.services.state_limits)
-        place = ".".join(map(str, self.outer.get("place", ())))
+        place = place_of(self.outer)
         await self.turn.emit(NodeStarted(self.program.owner.node.id, started_at, place=place), write)
 
     # The end

@@ -58,6 +58,7 @@ async def find_graph_input(
     name: str = "",
     is_unrecorded: bool = False,
     ignores_unknown: bool = False,
+    answers_questions: bool = True,
 ) -> GraphInput:
     """Return the input for a request to a session. Errors contain its ``name``.
 
@@ -80,7 +81,8 @@ async def find_graph_input(
     if intent != "start" or request.get("inputs"):
         await check_canvas(canvas, config, snapshot)
     is_old = canvas.plan.compatibility.old_values
-    if intent == "start" and (not pauses or (is_old and not is_form(pauses[0].node))):
+    is_first_form = bool(pauses) and belong_to_conversation(canvas.plan, pauses[:1])
+    if intent == "start" and (not pauses or (is_old and is_first_form and not is_form(pauses[0].node))):
         return _begin(canvas, request, ignores_unknown=ignores_unknown)
     session = f"The session {name!r}" if name else "The session"
     if intent == "resume" and not pauses:
@@ -95,8 +97,9 @@ async def find_graph_input(
         answers_by_pause = {p.id: {"inputs": stored[p.id]} for p in snapshot.interrupts if p.id in stored}
         return GraphInput(_command(answers_by_pause) if answers_by_pause else None)
     refuses_unknown = intent == "resume" or not ignores_unknown
+    own = [pause for pause in pauses if answers_questions or belong_to_conversation(canvas.plan, [pause])]
     answers = match_answers(
-        pauses, request, is_strict=intent == "resume", refuses_unknown=refuses_unknown, shares_fields=is_old
+        own, request, is_strict=intent == "resume", refuses_unknown=refuses_unknown, shares_fields=is_old
     )
     if not answers:
         return GraphInput(unanswered=pauses)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ MAX_NAMED = 10
 """Maximum number of unknown fields in an error message."""
 
 _PAUSE_ID_DIGITS = 32
+_QUESTION_FIELD = re.compile("decision|(?:decision|reason)_[0-9a-f]{12}")
 
 
 class Pause(Struct, frozen=True):
@@ -70,6 +72,11 @@ def _is_settled(task: Any, answers: Mapping[str, Any]) -> bool:
     if task.interrupts:
         return not any(pending.id in answers for pending in task.interrupts)
     return task.result is not None
+
+
+def is_question_field(name: str) -> bool:
+    """Return whether a field belongs to a question about a call; see `ragflow_lg.engine.interrupted_calls`."""
+    return _QUESTION_FIELD.fullmatch(name) is not None
 
 
 def stored_answers(snapshot: Any) -> Mapping[str, Any]:
@@ -158,8 +165,9 @@ def _by_field(pauses: Sequence[Pause], inputs: Mapping[str, Any]) -> dict[str, d
 
 
 def _from_query(pauses: Sequence[Pause], query: Any) -> dict[str, dict[str, Any]]:
-    """Use a text as the answer to the only open field."""
-    names = [(pause.id, field.name) for pause in pauses for field in form_fields(pause.inputs)]
+    """Use a text as the answer to the only open field, besides that for a reason of refusing a call."""
+    fields = [(pause.id, field) for pause in pauses for field in form_fields(pause.inputs)]
+    names = [(id_, field.name) for id_, field in fields if not (field.is_optional and is_question_field(field.name))]
     if len(names) != 1 or not to_text(query).strip():
         return {}
     return {names[0][0]: {names[0][1]: {"value": query}}}

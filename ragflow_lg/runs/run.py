@@ -204,6 +204,7 @@ class Run:
         self._began_s = self.services.clock.monotonic()
         inputs = self.request.get("inputs")
         message_order = MessageOrder(self.plan, created_at=float(self.envelope.created_at), inputs=inputs)
+        message_order.hides_questions = not self._options.answers_questions
         try:
             async with self._session, self._graph:
                 await self._start(message_order)
@@ -263,9 +264,10 @@ class Run:
             name=self.record.name,
             is_unrecorded=is_unrecorded,
             ignores_unknown=self._ignores_unknown,
+            answers_questions=self._options.answers_questions,
         )
         for pause in found.unanswered:
-            message_order.wait(pause.node, pause.tips, pause.inputs)
+            message_order.wait(pause.node, pause.tips, pause.inputs, pause.id)
         if found.unanswered:
             return
         self._observer.begin(self.record, self.intent, self.services.clock.now())

@@ -48,6 +48,8 @@ class PlayOptions(Struct, frozen=True):
     busy_s: float
     running: set[RunControl]
     """The controls of the runs that are being iterated."""
+    answers_questions: bool = True
+    """Whether the client sees and answers questions about calls, besides the forms of the canvas."""
 
 
 EndStatus: TypeAlias = Literal["running", "succeeded", "failed", "cancelled", "waiting", "drained"]

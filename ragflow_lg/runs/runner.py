@@ -53,13 +53,15 @@ class Runner:
         callbacks: Sequence[RunCallbacks] = (),
         callback_limits: CallbackLimits = DEFAULT_LIMITS,
         busy_s: float = 0.0,
+        answers_questions: bool = True,
     ) -> None:
         """Create a runner.
 
         ``canvas_id`` and ``model``, which replaces the models of the canvas in ``services``, are stored with each run.
         ``event_limit`` is the number of events that may wait for a slow reader before nodes are slowed down. ``busy_s``
-        is the number of seconds that a run waits for a busy session. ``callbacks`` receive the events of every run,
-        within ``callback_limits``.
+        is the number of seconds that a run waits for a busy session. Without ``answers_questions``, clients neither see
+        nor answer questions about calls, such as approvals. ``callbacks`` receive the events of every run, within
+        ``callback_limits``.
         """
         if store is not None:
             saver = store.saver
@@ -82,6 +84,7 @@ class Runner:
             CallbackSet(tuple(callbacks), callback_limits),
             busy_s,
             set(),
+            answers_questions,
         )
 
     def start(self, session: SessionId | str, request: TurnRequest, *, ignores_unknown: bool = False) -> Run:

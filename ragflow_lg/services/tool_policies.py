@@ -28,6 +28,8 @@ class ToolPermits(Struct, frozen=True):
     """None permits all tools, an empty tuple none."""
     deny: tuple[str, ...] = ()
     """Takes precedence over ``allow``."""
+    ask: tuple[str, ...] = ()
+    """The tools that are called only after the user has approved the call; ``effects:writes`` names all that write."""
 
     def permits(self, names: Sequence[str]) -> bool:
         """Return whether a tool with these names may be called. If there are rules, a tool without a name may not."""
@@ -36,6 +38,10 @@ class ToolPermits(Struct, frozen=True):
         if not names or _is_among(names, self.deny):
             return False
         return self.allow is None or _is_among(names, self.allow)
+
+    def asks(self, names: Sequence[str]) -> bool:
+        """Return whether the user must approve each call of a tool with these names."""
+        return _is_among(names, self.ask)
 
 
 def _is_among(names: Sequence[str], patterns: Sequence[str]) -> bool:

@@ -119,7 +119,7 @@ class _View:
                     self._write(self._answer, event.content, None)
             case MessageReset():
                 self._is_thinking = False
-                self.print_progress("[yellow]↺ The model failed; its answer starts again.[/]")
+                self.print_progress("[yellow]↺ The answer starts again.[/]")
                 for frame in message_frames(event.content):
                     self.show_event(frame)
             case MessageEnd():

@@ -235,6 +235,7 @@ class Turns:
             canvas_id=agent.id,
             callbacks=app_state.callbacks,
             busy_s=app_state.settings.server.busy_s,
+            answers_questions=not is_page or app_state.settings.agents.visitors_approve,
         )
 
     async def play(

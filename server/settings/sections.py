@@ -223,6 +223,10 @@ class AgentsSection(Section):
     """Names and patterns of tools that may be called. Default: all."""
     deny_tools: tuple[str, ...] = ()
     """Names and patterns of tools that may not be called, even if allowed."""
+    ask_tools: tuple[str, ...] = ()
+    """Names and patterns of tools that are called only after the user has approved the call."""
+    visitors_approve: bool = False
+    """Whether visitors of embedded pages also see and approve such calls."""
     cache_tools: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict[str, float])
     """How long results are cached, in seconds, by tool name or pattern. Cache only results that depend on nothing but
     parameters and arguments."""

@@ -219,7 +219,7 @@ class CoreSettings(BaseSettings):
     @property
     def permits(self) -> ToolPermits:
         """Which tools agents are allowed to call."""
-        return ToolPermits(self.agents.allow_tools, self.agents.deny_tools)
+        return ToolPermits(self.agents.allow_tools, self.agents.deny_tools, self.agents.ask_tools)
 
     @property
     def secrets(self) -> tuple[str, ...]:

@@ -97,6 +97,10 @@ def _plain_frames(text: str) -> tuple[wire.Message]:
     return (wire.Message(text),)
 
 
+HIDDEN_QUESTION = "This conversation waits until somebody has approved a step."
+"""What a client sees that may not answer questions about calls."""
+
+
 class MessageOrder:
     """Converts one turn's engine events to wire events."""
 
@@ -113,7 +117,9 @@ class MessageOrder:
         self._open: _Show | None = None
         self._tokens: dict[Visit, dict[str, Sequence[str] | None]] = {}
         """What has arrived at each join that can show a model's answer."""
-        self._waiting: dict[NodeId, tuple[str, Mapping[str, Mapping[str, JsonValue]]]] = {}
+        self.hides_questions = False
+        """Whether the client does not see questions about calls."""
+        self._waiting: dict[Visit, tuple[str, Mapping[str, Mapping[str, JsonValue]]]] = {}
 
     def feed(self, event: EngineEvent) -> Iterable[wire.WireEvent]:
         """Process one engine event; return the wire events that are due. The caller must consume all of them."""
@@ -136,7 +142,7 @@ class MessageOrder:
                 self._inputs = dict(event.inputs)
                 return (wire.WorkflowStarted(event.inputs),)
             case Waiting():
-                self.wait(event.node, event.tips, event.fields)
+                self.wait(event.node, event.tips, event.fields, event.place)
                 return ()
             case TurnFinished():
                 return self._on_turn_finished(event)
@@ -157,9 +163,9 @@ class MessageOrder:
         finished = NodeFinished(node, now, 0.0, {}, outputs, event.error, is_halting=True)
         return [self._node_started(("", node), now), self._node_finished(finished)]
 
-    def wait(self, node: str, tips: str, fields: Mapping[str, Mapping[str, JsonValue]]) -> None:
+    def wait(self, node: str, tips: str, fields: Mapping[str, Mapping[str, JsonValue]], place: str = "") -> None:
         """Record that a node waits for the user."""
-        self._waiting[NodeId(node)] = (tips, fields)
+        self._waiting[place, NodeId(node)] = (tips, fields)
 
     @property
     def waiting(self) -> bool:
@@ -167,21 +173,32 @@ class MessageOrder:
         return bool(self._waiting)
 
     def user_inputs(self) -> wire.UserInputs:
-        """Return the event with the fields of all waiting nodes, and the tips of the last one that has tips."""
+        """Return the event with the fields of all waiting nodes, and the tips of the last form that has tips.
+
+        Questions about calls are complete, or hidden: nobody shall approve what the tips do not show.
+        """
         inputs: dict[str, Any] = {}
         tips = ""
-        nodes = sorted(self._waiting, key=self._rank)
-        for node in nodes:
-            own_tips, fields = self._waiting[node]
-            tips = own_tips or tips
+        questions: list[str] = []
+        visits = sorted(self._waiting, key=lambda visit: (self._rank(visit[1]), visit[0]))
+        for visit in visits:
+            own_tips, fields = self._waiting[visit]
+            if self._plan.nodes[visit[1]].spec.kind == "interrupt":
+                tips = own_tips or tips
+            elif self.hides_questions:
+                questions = [HIDDEN_QUESTION]
+                continue
+            else:
+                questions.append(own_tips)
             inputs.update({name: dict(declared) for name, declared in fields.items()})
-        return wire.UserInputs(inputs, tips, tuple(nodes))
+        tips = "\n\n".join(filter(None, [*questions, tips]))
+        return wire.UserInputs(inputs, tips, tuple(dict.fromkeys(node for _, node in visits)))
 
     # Events
 
     def _on_started(self, event: NodeStarted) -> Iterable[wire.WireEvent]:
         visit = (event.place, event.node)
-        self._waiting.pop(event.node, None)
+        self._waiting.pop(visit, None)
         self._tokens.pop(visit, None)
         if event.previews is None and not self._shows and event.node not in self._plan.messages:
             return (self._node_started(visit, event.created_at),)

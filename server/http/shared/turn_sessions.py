@@ -16,6 +16,7 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.runs.graph_input import unknown_inputs
+from ragflow_lg.runs.pauses import is_question_field
 from ragflow_lg.server.agents.agent_versions import DRAFT, find_version
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository, TurnRows, read_turn_rows
@@ -205,10 +206,11 @@ logger = logging.getLogger(__name__)
 
 
 def unread_inputs(plan: Plan, inputs: Any) -> list[str]:
-    """Return the names of the inputs that neither Begin nor any form of a canvas has, and no node reads, as paths."""
+    """Return the names of the inputs that neither Begin nor any form has, and no node reads, as paths."""
     forms = [node.params for node in plan.nodes.values() if node.spec.kind == "interrupt"]
     known = {name for form in forms for name in getattr(form, "inputs", {})}
-    return [f"inputs.{name}" for name in unknown_inputs(plan, as_map(inputs)) if name not in known]
+    names = (name for name in unknown_inputs(plan, as_map(inputs)) if not is_question_field(name))
+    return [f"inputs.{name}" for name in names if name not in known]
 
 
 def name_ignored(response: Response, names: Iterable[str]) -> Response:
