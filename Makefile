@@ -45,15 +45,28 @@ test-all: services
 
 # The versions that people have. Most want another Python, and work in this one all the same.
 SDKS := 0.22.1 0.23.1 0.24.0 0.25.0 0.25.1 0.25.6 0.26.4 0.27.3 1.0.0rc2
+# Programs of others that call the server: docs/server.md has a row for each.
+CLIENTS := python mcp node
+CLIENTS_python := openai==3.57.0 langchain-openai==1.7.4 pydantic-ai-slim[openai]==2.68.0 litellm==1.110.2
+CLIENTS_mcp := mcp==2.3.0
+CLIENTS_node := openai@6.49.0 ai@6.0.326 @ai-sdk/openai@3.0.141 @modelcontextprotocol/sdk@1.32.2 zod@4.6.7
 # What the tests use if it is there: database servers and sandboxes, unpacked without rights into .cache, the versions of
-# RAGFlow's SDK, and servers that do not fit into the environment.
-services: $(SDKS:%=.cache/clients/%) .cache/schemathesis .cache/aegra
+# RAGFlow's SDK, other clients, and servers that do not fit into the environment.
+services: $(SDKS:%=.cache/clients/%) .cache/schemathesis .cache/aegra $(CLIENTS:%=.cache/openai_clients/%)
 	@$(BIN)/python -m tests.harness.database_servers
 	@$(BIN)/python -m tests.harness.bubblewrap_package
 
 .cache/clients/%: $(VENV)/.ok
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python --target $@ ragflow-sdk==$* \
 		|| echo "ragflow-sdk $* cannot be had; its tests are skipped." >&2
+
+.cache/openai_clients/node:
+	@mkdir -p $@ && cd $@ && npm install --silent --ignore-scripts --no-audit --no-fund $(CLIENTS_node) >/dev/null 2>&1 \
+		|| { rm -rf $(CURDIR)/$@; echo "The clients for Node cannot be had; their tests are skipped." >&2; }
+
+.cache/openai_clients/%: $(VENV)/.ok
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $@ $(CLIENTS_$*) 2>/dev/null \
+		|| echo "$(CLIENTS_$*) cannot be had; their tests are skipped." >&2
 
 # It asks every route nonsense; what it needs does not fit what LangGraph's own server needs.
 .cache/schemathesis: $(VENV)/.ok

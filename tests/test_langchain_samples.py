@@ -2,6 +2,7 @@
 
 import ast
 import asyncio
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ RETRIEVER, SEARCH, MCP = 0, 1, 5
 def names_of(at: int) -> dict[str, Any]:
     """Run a program that only defines functions."""
     names: dict[str, Any] = {}
-    exec(samples("docs/langchain.md", "python")[at], names)
+    text = samples("docs/langchain.md", "python")[at]
+    exec(text.replace("httpx2 as ", "") if version("mcp") < "2" else text, names)
     return names
 
 
