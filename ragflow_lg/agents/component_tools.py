@@ -17,6 +17,7 @@ from ragflow_lg.component.plan import PlanNode
 from ragflow_lg.component.spec import ToolResult, ToolRules
 from ragflow_lg.component.tool import SearchOutputs, build_arguments
 from ragflow_lg.engine.canvas_call import parameter_schema
+from ragflow_lg.engine.demo import call_tool
 from ragflow_lg.services.references import reference_fields
 
 
@@ -119,7 +120,7 @@ async def _run(child: RunContext, rules: ToolRules[Any, Any], arguments: BaseMod
     retries = node.extra_attempts if _asks_models(node) else 0
     while True:
         try:
-            return await rules.call(child, node.params, arguments)
+            return await call_tool(child, node, arguments, partial(rules.call, child, node.params, arguments))
         except (ComponentError, ServiceError):
             if not retries:
                 raise

@@ -16,6 +16,7 @@ from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError, ServiceError, SettingsError
 from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.component.spec import ServerTool
+from ragflow_lg.engine.demo import describe_sample
 from ragflow_lg.models.structured_answer import find_problems, find_schema_problem
 from ragflow_lg.services.tool_policies import ServerAnswer, ToolServers
 
@@ -152,6 +153,8 @@ async def _call(
         problems = await ctx.services.workers.run(find_problems, dict(arguments), tool.parameters, where)
         if problems:
             return Outcome(f"Invalid arguments: {'. '.join(problems)}.", is_error=True)
+        if ctx.services.is_demo:  # nobody knows what the tool does
+            return Outcome(describe_sample(tool.name, ""))
         servers = ctx.services_at(position).of(ToolServers)
         return _outcome(await servers.call(tool.server, tool.name, arguments, headers))
     except TimeoutError as error:

@@ -141,7 +141,9 @@ class RunContext(NodeValues, NodeSteps):
         """Return the services for one of this node's parallel calls; ``position`` distinguishes the calls."""
         services = self._turn.services
         place = f"{self.place}/{position}" if position else self.place
-        return services if services.for_caller is None else services.for_caller(Caller(self.node.id, place))
+        if services.for_caller is not None:
+            services = services.for_caller(Caller(self.node.id, place))
+        return services.for_node(self.node.name) if services.is_demo else services
 
     def nested_turn(self) -> TurnContext:
         """Return the turn context for a canvas that runs inside this node. Its steps belong to this node."""

@@ -24,6 +24,8 @@ class TurnStarted(NamedTuple):
     globals: dict[str, JsonValue]
     inputs: dict[str, Any]
     seed: int
+    is_demo: bool = False
+    """Whether the demo model answers, and samples take the place of what the settings lack."""
 
 
 class StreamedSegment(NamedTuple):

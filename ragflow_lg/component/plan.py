@@ -147,6 +147,14 @@ class PlanNode(Struct, frozen=True):
         return tuple(dict.fromkeys((*self.downstream, *routed, *jumps, *self.exits)))
 
     @property
+    def name(self) -> str:
+        """The title, or the part of the id that says most: ``Planner`` for ``Agent:Planner``, ``LLM`` for ``LLM:0``."""
+        if self.title and self.title != self.id:
+            return self.title
+        kind, _, name = self.id.rpartition("-->")[2].partition(":")
+        return kind if not name or name.isdigit() else name
+
+    @property
     def permit_names(self) -> tuple[str, ...]:
         """The tool's names, as used by `ragflow_lg.services.tool_policies.ToolPermits`."""
         names = (self.spec.name, *self.spec.aliases)

@@ -22,6 +22,7 @@ from ragflow_lg.component.plan import ERROR, STREAMED_OUTPUT, PlanNode
 from ragflow_lg.component.spec import ComponentOutputs
 from ragflow_lg.component.state_size import global_part, output_part, size_of
 from ragflow_lg.component.turn_context import TurnContext
+from ragflow_lg.engine.demo import run_component
 from ragflow_lg.engine.node_program import (
     NodeProgram,
     Outcome,
@@ -77,7 +78,7 @@ def _cancelled(program: NodeProgram, ctx: RunContext, cancelled: RunCancelled) -
 async def _attempt(node: PlanNode, ctx: RunContext, turn: TurnContext) -> dict[str, JsonValue]:
     try:
         async with turn.limits.limit(node.timeout_s) as ctx.limit:
-            result = await node.spec.run(ctx, node.params)
+            result = await run_component(ctx, node)
     except TimeoutError:
         if turn.is_cancelled:
             raise RunCancelled(node.id) from None

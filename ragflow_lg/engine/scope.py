@@ -22,6 +22,7 @@ from ragflow_lg.component.state import look_up, merge_turn, output_patch, place_
 from ragflow_lg.component.state_size import output_part, size_of
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.variable_references import Reference
+from ragflow_lg.engine.demo import read_items
 from ragflow_lg.engine.node import may_start, visit_item
 from ragflow_lg.engine.node_attempts import apply_error_policy, attempt
 from ragflow_lg.engine.node_program import NodeProgram, Step, emit_finished, next_nodes, state_update
@@ -333,7 +334,7 @@ async def visit_region(
             update = {"outputs": {item: outputs}}
         await emit_finished(owner, ctx, outcome, created_at, 0.0)
         return Step(update).then(Step(state_update(owner, ctx, outcome, number))).update, next_nodes(owner, outcome)
-    scope = Scope(program, turn, state, outcome.outputs, program.rules.items(ctx, owner.node.params))
+    scope = Scope(program, turn, state, outcome.outputs, read_items(ctx, owner.node))
     final = await play(scope)
     outputs, update = scope.result(final)
     if (error := scope.error(final)) is not None:

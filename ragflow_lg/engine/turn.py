@@ -76,7 +76,7 @@ async def open_turn(
         "messages": [*prior_messages(before, seed), {"type": "human", "content": to_text(query), "id": message_id}],
         "turn": record,
     }
-    return update, TurnStarted(globals_, inputs, seed)
+    return update, TurnStarted(globals_, inputs, seed, turn.services.is_demo)
 
 
 def _layout(plan: Plan) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct, field
 
@@ -196,6 +196,15 @@ class ChatModel(Protocol):
 
     def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
         """Stream the answer. Thinking is either marked or enclosed in ``<think>`` tags in the text."""
+        ...
+
+
+@runtime_checkable
+class SupportsTitles(Protocol):
+    """Models that answer in the name of a node."""
+
+    def for_node(self, title: str) -> ChatModels:
+        """Return the models for a node with this title."""
         ...
 
 

@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError
 from ragflow_lg.base.extras import describe_error
 from ragflow_lg.base.ids import RunId
 from ragflow_lg.services.artifacts import Artifacts, NoArtifacts
-from ragflow_lg.services.chat import ChatModels
-from ragflow_lg.services.http import HttpClient
+from ragflow_lg.services.chat import ChatModels, SupportsTitles
+from ragflow_lg.services.http import HttpClient, HttpRequest, HttpResponse
 from ragflow_lg.services.tool_policies import ToolPolicies, ToolSettings
 from ragflow_lg.services.workers import NoWorkers, Workers
 
@@ -146,6 +147,14 @@ class Caller(NamedTuple):
         return Caller(f"{outer.node}/{self.node}", f"{outer.position}>{self.position}")
 
 
+class ClosedHttp:
+    """An HTTP client that sends nothing."""
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        """Refuse the request."""
+        raise ServiceError("Nothing is sent with the model demo.")
+
+
 class Services(Struct, frozen=True):
     """All services of a run.
 
@@ -172,6 +181,8 @@ class Services(Struct, frozen=True):
     """The services of integrations, by their Protocols."""
     secrets: tuple[str, ...] = ()
     """Keys and passwords from the settings, which are redacted in all output."""
+    is_demo: bool = False
+    """Whether the demo model replaces all models: nothing is sent, and what the settings lack gets sample results."""
     unopened: Mapping[type, RagflowLgError] = field(default_factory=dict[type, RagflowLgError])
     """Why services of integrations could not be opened, by their Protocols."""
 
@@ -199,6 +210,11 @@ class Services(Struct, frozen=True):
         if protocol not in self.integrations and protocol in self.unopened:
             raise self.unopened[protocol]
         return self.integrations.get(protocol)
+
+    def for_node(self, title: str) -> Services:
+        """Return the services of a node in a demo: a model that knows its title, and no way to send anything."""
+        models = self.models.for_node(title) if isinstance(self.models, SupportsTitles) else self.models
+        return replace(self, models=models, http=ClosedHttp())
 
     async def read_files(self, files: Sequence[Any], layout_recognize: str) -> list[str]:
         """Return each file, in order, as text or (for an image) as a ``data:`` URI. A parser reads what it can.

@@ -45,6 +45,11 @@ class CanvasFiles:
         self.skipped: list[str] = []
         """Why canvases in the folders could not be stored by the last call of `store`."""
 
+    @property
+    def named(self) -> list[Path]:
+        """The files that have been stored."""
+        return [*self._seen]
+
     async def store(self) -> list[str]:
         """Store the files that are new or have changed. Return the ids of their agents.
 

@@ -80,6 +80,7 @@ async def open_services(
 
     A recording records the services or replaces them.
     """
+    from ragflow_lg.adapters.chat.chat_settings import is_demo
     from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
     from ragflow_lg.adapters.local_files import LocalFiles
@@ -114,6 +115,7 @@ async def open_services(
             state_limits=settings.limits.state,
             secrets=settings.secrets,
             artifacts=_open_artifacts(settings),
+            is_demo=is_demo(model),
         )
         services = await stack.enter_async_context(open_integrations(settings, services))
         files.speech = services.integrations.get(Speech)

@@ -15,6 +15,7 @@ from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.dsl.forms import form_fields
+from ragflow_lg.engine.demo import NOTICE
 from ragflow_lg.runs.pauses import Pause
 from ragflow_lg.runs.wire.wire_events import (
     Message,
@@ -110,6 +111,8 @@ class _View:
                 else:
                     self.print_progress(f"[dim]✓ {name} ({event.elapsed_time:.2f} s)[/]")
                 for notice in event.notices:
+                    if notice == NOTICE:  # `terminal.DEMO` says it once
+                        continue
                     self.print_progress(f"[yellow]! {name}: {escape(notice)}[/]")
             case Message():
                 self._is_thinking = (self._is_thinking or event.start_to_think) and not event.end_to_think

@@ -39,7 +39,7 @@ from ragflow_lg.server.cli.console import shorten_error, show, show_forms
 from ragflow_lg.server.cli.form_fields import match_fields, read_value
 from ragflow_lg.server.cli.options import PlayOptions
 from ragflow_lg.server.cli.session_store import canvas_of, open_sessions, use_store
-from ragflow_lg.server.cli.terminal import count_of, format_command, print_note
+from ragflow_lg.server.cli.terminal import DEMO, count_of, format_command, print_note
 from ragflow_lg.server.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -281,6 +281,8 @@ async def open_runner(
         open_sessions(url, settings) as store,
         open_callbacks(settings) as callbacks,
     ):
+        if services.is_demo:
+            print_note(DEMO)
         options: Any = {"canvas_id": canvas_id, "model": model, "callbacks": callbacks}
         yield Runner(canvas, services, store=store, **options), store
 

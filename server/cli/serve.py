@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import sys
@@ -19,7 +20,7 @@ from ragflow_lg.base.local_paths import replace_file
 from ragflow_lg.base.tasks import running
 from ragflow_lg.dsl.compatibility import RAGFLOW, WIRES
 from ragflow_lg.server.cli.options import Model, NoCheckpoint, Queue, SettingsFile
-from ragflow_lg.server.cli.terminal import print_line, print_note
+from ragflow_lg.server.cli.terminal import DEMO, print_line, print_note
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
@@ -95,6 +96,9 @@ async def _serve_metrics(section: ServerSection, operations: Operations) -> Asyn
 
 DEFAULT_TENANT = "default"
 """Tenant of the first API key, and of the agents of canvas files."""
+
+MAX_EXAMINED = 50
+"""For how many canvas files `serve` prints what is missing."""
 
 PAGE_KEY_MS = 24 * 3600 * 1000
 """How long the key of the person who starts the server with ``--open`` is valid."""
@@ -181,6 +185,9 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
             files = CanvasFiles(app_state, DEFAULT_TENANT, canvases)
             agents = await files.store()
             _report(canvases, [*files.skipped, *map(str, files.errors)], runs=len(agents) > len(files.errors))
+            if app_state.services.is_demo:
+                print_note(DEMO)
+            await asyncio.to_thread(_report_missing, files.named, settings, model)
             has_keys = await KeyRepository(app_state.database).count()
             key = "" if has_keys else await _create_key(app_state, "first start")
             page_key = await _create_key(app_state, "page", PAGE_KEY_MS) if opens else ""
@@ -222,6 +229,17 @@ def _report(canvases: Sequence[Path], errors: Sequence[str], *, runs: bool) -> N
         raise SettingsError(text or f"There is no canvas in {', '.join(repr(str(path)) for path in canvases)}.")
     if errors:
         print_note(text)
+
+
+def _report_missing(files: Sequence[Path], settings: Settings, model: str) -> None:
+    """Print what canvases need and the settings lack, before anybody asks an agent."""
+    from ragflow_lg.server.assembly.canvas_needs import describe_missing
+    from ragflow_lg.server.assembly.library import check_file
+
+    for file in files[:MAX_EXAMINED]:
+        plan = check_file(file, lambda: settings)[0]
+        if plan is not None and (missing := describe_missing(plan, settings, has_model=bool(model))):
+            print_note(f"{file.name}: {missing}")
 
 
 async def _create_key(app_state: AppState, name: str, expire_ms: int = 0) -> str:

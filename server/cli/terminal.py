@@ -66,6 +66,10 @@ def print_line(text: str) -> None:
     sys.stdout.flush()
 
 
+DEMO = "Demo: the demo model answers, what the settings lack gets sample results, and no e-mail or web request is sent."
+"""The sign of a demo."""
+
+
 def print_note(text: str) -> None:
     """Print a message, which may have several lines, on standard error."""
     sys.stderr.write(printable(f"{text}\n"))

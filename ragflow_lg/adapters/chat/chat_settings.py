@@ -9,6 +9,11 @@ DEMO = "demo"
 """The ``llm_id``, or the provider, of the model that needs neither a key nor network access."""
 
 
+def is_demo(llm_id: str) -> bool:
+    """Return whether an id names the demo model."""
+    return DEMO in (llm_id.strip(), llm_id.rpartition("@")[2].partition("#")[0].strip().lower())
+
+
 @dataclass(frozen=True, slots=True)
 class ProviderSettings:
     """The settings for one endpoint. Without ``client``, its provider and address say which API it has."""

@@ -1,28 +1,35 @@
 """A deterministic chat model that needs no key and no network.
 
 In this order: if the prompt lists categories, it returns the one that shares the most words with the last message; if
-the prompt contains a JSON schema, it returns an example object; if the prompt contains knowledge chunks, it quotes and
-cites the best sentence; in a research, it asks the question itself as its only query; otherwise it echoes the question.
-Quotes and echoes say that they come from a demo model.
+the prompt contains a JSON schema, it returns an example object; the engine's own prompts get what they ask for; tools
+that take a question are called once; if the messages contain knowledge chunks, it quotes and cites the best sentence;
+otherwise it says that its node would now answer. Without the title of a node, it says that it is a demo model.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import AsyncIterator, Mapping
 from itertools import islice
-from typing import Any, cast
 
 from ragflow_lg.adapters.knowledge.words import extract_question_words, split_words
+from ragflow_lg.base.example_values import example_value
 from ragflow_lg.models.classification import parse_categories
-from ragflow_lg.models.prompt_texts import NOTHING_RELEVANT, PROMPTS
+from ragflow_lg.models.prompt_texts import COMPLETE_TASK, NOTHING_RELEVANT, PROMPTS
 from ragflow_lg.models.structured_answer import extract_schema
-from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, Usage
+from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, ToolCall, ToolSchema, Usage
 
 _PIECE_CHARS = 12
 _MAX_ECHO_CHARS = 500
-_MAX_DEPTH = 8
+_MAX_QUESTION_CHARS = 120
+_QUESTIONS = ("query", "q", "question", "keyword", "keywords", "search_query", "user_prompt", "sql")
+"""Names of the arguments of tools that take a question."""
+_MARKS = ("would now ", "would stand here", "(demo data)")
+"""What shows that a text was written by this model, or is a sample."""
+_LABEL = re.compile(r"(the )?(user|question|query|task|topic)[\w' ]{0,20}?( is |:|：)\s*(?=\S)", re.IGNORECASE)
+"""What prompts say before a question."""
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+")
 
 _CHUNK = re.compile(r"^ID: (\d{1,9})\n((?:├── [^\n]*\n)*)└── Content:\n(.*?)(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
@@ -43,19 +50,25 @@ class DemoChat:
     has_tools = True
     has_schemas = False
 
+    def __init__(self, title: str = "") -> None:
+        """Initialize with the title of the node that asks, if it is known."""
+        self._title = " ".join(title.replace("*", "").split())
+
     async def complete(self, request: ChatRequest) -> ChatAnswer:
         """Return the whole answer."""
-        return ChatAnswer(_answer(request), usage=Usage(calls=1))
+        if call := _find_call(request):
+            return ChatAnswer("", (call,), usage=Usage(calls=1))
+        return ChatAnswer(_answer(request, self._title), usage=Usage(calls=1))
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
         """Yield the answer in pieces of a few characters."""
-        answer = _answer(request)
-        for start in range(0, len(answer), _PIECE_CHARS):
-            yield ChatDelta(answer[start : start + _PIECE_CHARS])
-        yield ChatDelta("", usage=Usage(calls=1))
+        text, calls, usage, _ = await self.complete(request)
+        for start in range(0, len(text), _PIECE_CHARS):
+            yield ChatDelta(text[start : start + _PIECE_CHARS])
+        yield ChatDelta("", calls=calls, usage=usage)
 
 
-def quote_answer(question: str, *prompts: str) -> str:
+def quote_answer(question: str, *prompts: str, title: str = "") -> str:
     """Quote the sentence in the prompts' chunks that shares the most words with the question, with its chunk number.
 
     The first of equally good sentences wins, because the best chunk comes first. The chunks may follow the question in
@@ -65,81 +78,124 @@ def quote_answer(question: str, *prompts: str) -> str:
     best, most = "", -1
     chunks = [chunk for prompt in prompts for chunk in islice(_CHUNK.finditer(prompt), _MAX_CHUNKS)]
     for number, head, content in (chunk.groups() for chunk in chunks):
-        title = _TITLE.search(head)
-        source = f" ({title[1].strip()})" if title else ""
+        document = _TITLE.search(head)
+        source = f" ({document[1].strip()})" if document else ""
         chunk_score = len(keywords & set(split_words(content)))
         first, _, rest = content.partition("\n")
-        for sentence in _SENTENCE.split(rest if " > " in first and rest else content):
+        for sentence in _SENTENCE.split(_cut_sample(rest if " > " in first and rest else content)):
             score = 2 * len(keywords & set(split_words(sentence))) + chunk_score
             if sentence.strip() and score > most:
                 quote = " ".join(sentence.split())[:_MAX_QUOTE_CHARS].rstrip(" .。")
                 best, most = f"“{quote}”{source} [ID:{number}].", score
-    return f"This is the demo model, not a real one. It finds: {best}" if best else ""
+    return f"{_introduce(title)} finds: {best}" if best else ""
 
 
-def _answer(request: ChatRequest) -> str:
+def _cut_sample(content: str) -> str:
+    """Return a sample without what follows it in a prompt."""
+    text, mark, _ = content.partition(_MARKS[1])
+    return f"{text}{mark}"
+
+
+def _answer(request: ChatRequest, title: str) -> str:
     question = next((m["content"] for m in reversed(request.messages) if m["role"] == "user"), "")
     if parse_categories(request.system):
         return _choose_category(request.system, question)
     if (schema := extract_schema(request.system)) is not None:
-        return json.dumps(_example(schema, "answer", 0), ensure_ascii=False)
-    if request.system.startswith(PROMPTS["research_step"].text):
-        is_first = "\n[]\n" in question
-        return (
-            f"Reasoning: one search.\nSearch: {question.partition(_LINE)[2].partition(_LINE)[0]}"
-            if is_first
-            else "Done"
-        )
-    if request.system.startswith(PROMPTS["research_summary"].text):
-        return quote_answer(request.system.rpartition(_LINE)[2], question) or NOTHING_RELEVANT
-    if quote := quote_answer(question, request.system, question):
+        return json.dumps(example_value(schema, "answer"), ensure_ascii=False)
+    if (reply := _reply_to_engine(request.system, question)) is not None:
+        return reply
+    results = [str(m["content"]) for m in request.messages if m["role"] == "tool"]
+    quote = quote_answer(question, request.system, question, *results, title=title)
+    if quote and not (title and _is_own(quote)):
         return quote
     count = len(request.images)
     images = f" ({count} image{'' if count == 1 else 's'} attached)" if count else ""
-    echo = question if len(question) <= _MAX_ECHO_CHARS else question[: _MAX_ECHO_CHARS - 1] + "…"
-    return f"This is the demo model, not a real one. You said: {echo}{images}"
+    if not title:
+        echo = question if len(question) <= _MAX_ECHO_CHARS else question[: _MAX_ECHO_CHARS - 1] + "…"
+        return f"{_introduce('')[:-3]}You said: {echo}{images}"
+    line = _question_line(question)
+    source = f" from the sample passages{quote[quote.rindex(' [') :].rstrip('.')}" if quote else ""
+    source = source or (" with what its tool returned" if results else "")
+    return f"*{title}* would now {f'answer “{line}”' if line else 'write its answer'}{images}{source}."
+
+
+def _introduce(title: str) -> str:
+    return f"*{title}*" if title else "This is the demo model, not a real one. It"
+
+
+def _question_line(text: str) -> str:
+    """Return the first line of a text that is not a heading or was written by this model, shortened."""
+    lines = (line.strip(' #*>-`\t"“”') for line in text.partition("\nID: ")[0].splitlines())
+    fitting = [line for line in lines if line and not line.endswith((":", "：")) and not _is_own(line)]
+    line = _LABEL.sub("", fitting[0], count=1) if fitting else ""
+    return line if len(line) <= _MAX_QUESTION_CHARS else line[: _MAX_QUESTION_CHARS - 1] + "…"
+
+
+def _is_own(line: str) -> bool:
+    return any(mark in line for mark in _MARKS)
+
+
+def _is_prompt(system: str, name: str) -> bool:
+    prompt = PROMPTS[name]
+    heads = (text.partition("{")[0] for text in (prompt.text, prompt.ragflow))
+    return any(head.strip() and system.startswith(head) for head in heads)
+
+
+def _reply_to_engine(system: str, question: str) -> str | None:
+    """Return the reply to one of the engine's prompts that asks for no answer, or None."""
+    if _is_prompt(system, "research_step"):
+        is_first = "\n[]\n" in question
+        search = f"Reasoning: one search.\nSearch: {question.partition(_LINE)[2].partition(_LINE)[0]}"
+        return search if is_first else "Done"
+    if _is_prompt(system, "research_summary"):
+        return quote_answer(system.rpartition(_LINE)[2], question) or NOTHING_RELEVANT
+    if _is_prompt(system, "standalone_question"):
+        return system.rpartition("USER: ")[2].strip().strip('"')
+    if _is_prompt(system, "plan_generation"):
+        return json.dumps([{"name": COMPLETE_TASK, "arguments": {}}])
+    if _is_prompt(system, "metadata_filter"):
+        return '{"logic": "and", "conditions": []}'
+    if _is_prompt(system, "translation"):
+        return json.dumps([question.rpartition(_LINE)[0]], ensure_ascii=False)
+    return question if _is_prompt(system, "add_citations") else None
+
+
+def _find_call(request: ChatRequest) -> ToolCall | None:
+    """Return a call of the tool that takes a question and shares most words with it, in the first round only."""
+    last = request.messages[-1] if request.messages else {"role": ""}
+    if last["role"] != "user" or any(m["role"] == "tool" for m in request.messages):
+        return None
+    if _is_prompt(request.system, "standalone_question"):
+        return None
+    asked = _question_line(last["content"]) or "demo"
+    found = [(tool, name) for tool in request.tools if (name := _question_argument(tool))]
+    if not found:
+        return None
+    tool, name = max(found, key=lambda each: len(_words(asked) & _words(f"{each[0].name} {each[0].description}")))
+    required = [each for each in tool.parameters.get("required") or () if each != name]
+    arguments = {each: example_value(tool.parameters["properties"].get(each), each) for each in required}
+    arguments[name] = "SELECT 1" if name == "sql" else asked
+    return ToolCall("demo", tool.name, json.dumps(arguments, ensure_ascii=False))
+
+
+def _question_argument(tool: ToolSchema) -> str:
+    properties = tool.parameters.get("properties")
+    return next((name for name in _QUESTIONS if isinstance(properties, Mapping) and name in properties), "")
 
 
 def _choose_category(system: str, conversation: str) -> str:
-    """Return the category that shares the most words with the last user message, or the last one if none shares any."""
+    """Return the category that shares the most words with the last user message.
+
+    If none shares any, it is the last one at first, and another one for each later message.
+    """
     question = _words(conversation.rpartition("USER: ")[2])
     categories = parse_categories(system)
     shared = [len(question & _words(" ".join((c.name, c.description, *c.examples)))) for c in categories]
-    return categories[shared.index(max(shared))].name if max(shared) else categories[-1].name
+    if max(shared):
+        return categories[shared.index(max(shared))].name
+    turn = zlib.crc32(conversation.encode("utf-8", "replace")) if "ASSISTANT: " in conversation else -1
+    return categories[turn % len(categories)].name
 
 
 def _words(text: str) -> set[str]:
     return set(_WORD.findall(text.casefold()))
-
-
-def _example(schema: Any, name: str, depth: int) -> Any:
-    """Return an example value for a schema; None for anything nested too deeply."""
-    if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
-        return None
-    fields = cast("Mapping[str, Any]", schema)
-    for key in ("const", "default"):
-        if key in fields:
-            return fields[key]
-    for key in ("enum", "examples"):
-        if isinstance(values := fields.get(key), list) and values:
-            return cast("list[Any]", values)[0]
-    for key in ("anyOf", "oneOf", "allOf"):
-        if isinstance(values := fields.get(key), list) and values:
-            return _example(cast("list[Any]", values)[0], name, depth + 1)
-    return _example_of_type(fields, name, depth)
-
-
-def _example_of_type(schema: Mapping[str, Any], name: str, depth: int) -> Any:
-    kind = schema.get("type")
-    if isinstance(kind, list):
-        kind = next((k for k in cast("list[Any]", kind) if k != "null"), "null")
-    properties = schema.get("properties")
-    if kind == "object" or (kind is None and isinstance(properties, Mapping)):
-        members = cast("Mapping[str, Any]", properties if isinstance(properties, Mapping) else {})
-        return {key: _example(field, key, depth + 1) for key, field in members.items()}
-    if kind == "array":
-        return [_example(schema.get("items"), name, depth + 1)] if schema.get("minItems") else []
-    if kind in ("number", "integer"):
-        minimum = schema.get("minimum", 0)
-        return minimum if isinstance(minimum, int | float) else 0
-    return {"boolean": False, "null": None}.get(str(kind), f"demo {name}")

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from ragflow_lg.adapters.chat.chat_settings import DEMO, ChatModelSettings, ModelSettings, ProviderSettings
+from ragflow_lg.adapters.chat.chat_settings import DEMO, ChatModelSettings, ModelSettings, ProviderSettings, is_demo
 from ragflow_lg.adapters.chat.demo_chat import DemoChat
 from ragflow_lg.adapters.chat.openai_chat import Endpoint, MakeChat, OpenAIChat
 from ragflow_lg.adapters.known_providers import PROVIDERS, find_provider, provider_of_model
@@ -54,17 +54,23 @@ def parse_llm_id(llm_id: str) -> ModelName:
 class ConfiguredModels:
     """A `ragflow_lg.services.chat.ChatModels` with models from settings. Close it to close its connections."""
 
-    def __init__(self, settings: ChatModelSettings, endpoints: dict[str, Endpoint] | None = None) -> None:
-        """Initialize. ``endpoints`` are shared with other models, by provider."""
+    def __init__(
+        self, settings: ChatModelSettings, endpoints: dict[str, Endpoint] | None = None, *, title: str = ""
+    ) -> None:
+        """Initialize. ``endpoints`` are shared with other models, by provider. The demo model names the ``title``."""
         self._settings = settings
         self._providers = _by_name(settings.providers)
         self._all_providers = {**_by_name(settings.known_providers), **self._providers}
-        self._demo = DemoChat()
+        self._demo = DemoChat(title)
         self._endpoints: dict[str, Endpoint] = {} if endpoints is None else endpoints
 
     def restrict(self, settings: ChatModelSettings) -> ConfiguredModels:
         """Return some of these models. They share connections and limits; closing these models closes both."""
         return ConfiguredModels(settings, self._endpoints)
+
+    def for_node(self, title: str) -> ConfiguredModels:
+        """Return the same models for a node with a title, which the demo model names."""
+        return ConfiguredModels(self._settings, self._endpoints, title=title)
 
     def model(self, llm_id: str) -> ChatModel:
         """Return the model for an ``llm_id``; ``""`` means the default model.
@@ -74,7 +80,7 @@ class ConfiguredModels:
         """
         llm_id = self._settings.override_model or llm_id.strip() or self._settings.default_model
         name = parse_llm_id(llm_id)
-        if DEMO in (llm_id, name.provider.lower()):
+        if is_demo(llm_id):
             return self._demo
         provider_name, provider = self._provider(name, llm_id)
         if provider_name not in self._endpoints:

@@ -127,6 +127,7 @@ class Player:
             policies,
             prompts=prompts or {},
             integrations=dict.fromkeys(recorded_protocols(), _NO_SERVICE),
+            is_demo="is_demo" in self._facts,
             **others,
         )
 

@@ -41,6 +41,8 @@ class Recorder:
         endpoints = {name: self._redactor.text(url) for name, url in tools.endpoints.items()}
         shown = replace(tools, endpoints=endpoints, keys=dict.fromkeys(tools.keys, REDACTED))
         self.once("tools", lambda: shown)
+        if services.is_demo:
+            self.once("is_demo", lambda: True)
         return tape_services(self, services)
 
     async def exchange(self, call: Call, read: Callable[[], Awaitable[Any]]) -> Any:

@@ -140,7 +140,7 @@ class MessageOrder:
                 return self._advance()
             case TurnStarted():
                 self._inputs = dict(event.inputs)
-                return (wire.WorkflowStarted(event.inputs),)
+                return (wire.WorkflowStarted(event.inputs, event.is_demo),)
             case Waiting():
                 self.wait(event.node, event.tips, event.fields, event.place)
                 return ()

@@ -21,15 +21,17 @@ def name_visit(place: str, node: str) -> str:
     return f"{place} {node}"
 
 
-class WorkflowStarted(Struct):
+class WorkflowStarted(Struct, omit_defaults=True):
     """A new turn has started; not sent when a paused turn continues."""
 
     event: ClassVar[str] = "workflow_started"
     inputs: dict[str, Any] | None
+    is_demo: bool = False
+    """Whether the demo model answers, and samples take the place of services. RAGFlow has no such field."""
 
     def data(self) -> dict[str, JsonValue]:
         """Return the ``data`` object of the event."""
-        return {"inputs": self.inputs}
+        return {"inputs": self.inputs, **({"demo": True} if self.is_demo else {})}
 
 
 class WireNodeStarted(Struct, omit_defaults=True):

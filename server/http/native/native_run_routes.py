@@ -50,6 +50,7 @@ class BeginAnswer(BaseModel):
     prologue: Annotated[str, Field(description="Opening words; empty if none.")]
     fields: Annotated[dict[str, Any], Field(description="Fields of Begin's form, as declared in the canvas.")]
     inputs_schema: Annotated[dict[str, Any], Field(description="JSON Schema of a run's `inputs`.")]
+    is_demo: Annotated[bool, Field(description="Whether the demo model answers, with samples in place of services.")]
 
 
 def _describe_stream(description: str, *problems: int) -> dict[int | str, dict[str, Any]]:
@@ -182,6 +183,7 @@ async def get_begin(
         prologue=getattr(params, "prologue", None) or "",
         fields=fields,
         inputs_schema=form_schema(fields),
+        is_demo=get_app_state(request).services.is_demo,
     )
 
 

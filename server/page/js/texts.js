@@ -9,6 +9,10 @@ const TEXTS = {
   add: ["Add a canvas", "添加画布"],
   addHint: ["Drop a canvas file of RAGFlow here, or choose one.", "将 RAGFlow 画布文件拖到此处，或选择文件。"],
   noAgents: ["There is no agent yet.", "还没有智能体。"],
+  demo: [
+    "Demo: the demo model answers, what the settings lack gets sample results, and no e-mail or web request is sent.",
+    "演示：由演示模型回答，未配置的服务返回示例数据，不会发送邮件或网络请求。",
+  ],
   key: ["API key", "API 密钥"],
   keyHint: ["To create an API key: ragflow-lg keys create NAME", "创建 API 密钥：ragflow-lg keys create NAME"],
   signIn: ["Sign in", "登录"],

@@ -13,7 +13,7 @@ import { citedChunks } from "./citations.js";
  * @typedef {{runId: string, sessionId: string, lastId: string, query: string, files: any[], shown: Shown,
  *   nodes: Record<string, NodeState>, order: string[], visits: Visit[], records: any[], calls: Call[],
  *   pauses: any[], downloads: any[], spoken: string[], status: string,
- *   error: string, usage: any, startMs: number, endMs: number, checkpoint: string}} Turn
+ *   error: string, usage: any, startMs: number, endMs: number, checkpoint: string, isDemo?: boolean}} Turn
  */
 
 /** @param {string} query @param {any[]} [files] @returns {Turn} A turn that has not begun. */
@@ -89,7 +89,7 @@ function readTips(pauses) {
 
 /** @type {Record<string, (turn: Turn, data: any) => Turn>} */
 const CHANGES = {
-  workflow_started: (turn) => ({ ...turn, status: "running" }),
+  workflow_started: (turn, data) => ({ ...turn, status: "running", isDemo: Boolean(data?.demo) }),
   node_started: (turn, data) => {
     const known = turn.nodes[data.component_id];
     return withNode(beginVisit(turn, data), data.component_id, {

@@ -6,7 +6,7 @@ from ragflow_lg.models.classification import NamedCategory, describe_categories
 from ragflow_lg.models.engine_prompts import fill_prompt
 from ragflow_lg.models.prompt_texts import PROMPTS
 from ragflow_lg.models.structured_answer import append_schema, find_problems
-from ragflow_lg.services.chat import ChatRequest
+from ragflow_lg.services.chat import ChatAnswer, ChatRequest, ToolSchema, Usage
 from ragflow_lg.services.references import knowledge_text
 from tests.fakes.prompts import head_of
 from tests.harness.rows import each_row, read_rows
@@ -50,6 +50,55 @@ async def test_the_category_with_most_shared_words_is_chosen(question: str, expe
     system = fill_prompt(PROMPTS["categorize"].text, describe_categories(categories))
     conversation = f'{head_of("categorize_message")}USER: "refund" | ASSISTANT: "crashes?" | USER: "{question}"'
     assert await answer_to(user_request(conversation, system)) == expected
+
+
+async def test_without_a_match_the_last_category_comes_first_and_others_follow() -> None:
+    system = fill_prompt(PROMPTS["categorize"].text, describe_categories([NamedCategory(name) for name in "abcd"]))
+    assert await answer_to(user_request('USER: "hello"', system)) == "d"
+    later = {await answer_to(user_request(f'USER: "x" | ASSISTANT: "{n}" | USER: "y"', system)) for n in range(20)}
+    assert later == set("abcd")
+
+
+@each_row(
+    ("prompt", "expected"),
+    [
+        ("The user's query is Where is it?", "*Planner* would now answer “Where is it?”."),
+        ("Outline:\n*Writer* would now answer “Where”.", "*Planner* would now write its answer."),
+        ("x" * 200, f"*Planner* would now answer “{'x' * 119}…”."),
+    ],
+)
+async def test_an_answer_names_the_node_and_does_not_repeat_others(prompt: str, expected: str) -> None:
+    assert (await DemoChat("Planner").complete(user_request(prompt))).text == expected
+
+
+async def test_one_tool_that_takes_a_question_is_called_in_the_first_round() -> None:
+    search = {"properties": {"query": {"type": "string"}, "days": {"type": "integer"}}, "required": ["query", "days"]}
+    tools = (ToolSchema("browse", "", {"properties": {"url": {}}}), ToolSchema("find", "parcels", search))
+    tools = (*tools, ToolSchema("other", "weather", search))
+    request = user_request("Where are parcels?", tools=tools)
+    (call,) = (await DemoChat("A").complete(request)).calls
+    assert (call.name, json.loads(call.arguments)) == ("find", {"days": 1, "query": "Where are parcels?"})
+    after = ChatRequest("", (*request.messages, {"role": "tool", "tool_call_id": "demo", "content": "r"}), tools=tools)
+    assert await DemoChat("A").complete(after) == ChatAnswer(
+        "*A* would now answer “Where are parcels?” with what its tool returned.", usage=Usage(calls=1)
+    )
+    assert [delta.calls async for delta in DemoChat("A").stream(request)][-1] == (call,)
+
+
+@each_row(
+    ("name", "values", "message", "expected"),
+    [
+        ("standalone_question", {"conversation": 'USER: "a" | ASSISTANT: "b" | USER: "c?"'}, "Output: ", "c?"),
+        ("plan_generation", {}, "Plan", '[{"name": "complete_task", "arguments": {}}]'),
+        ("metadata_filter", {}, "Conditions:", '{"logic": "and", "conditions": []}'),
+        ("translation", {}, "tea\nGerman", '["tea"]'),
+        ("add_citations", {}, "Tea is hot.", "Tea is hot."),
+    ],
+)
+async def test_the_prompts_of_the_engine_get_what_they_ask_for(
+    name: str, values: dict[str, str], message: str, expected: str
+) -> None:
+    assert await answer_to(user_request(message, fill_prompt(PROMPTS[name].text, values))) == expected
 
 
 async def test_a_schema_is_answered_with_an_example() -> None:
