@@ -23,7 +23,7 @@ endif
 # The environment of `make test` holds everything, so `make run` uses it if it exists.
 run: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.run)
 	@$(BIN)/ragflow-lg canvas draw $(EXAMPLE)
-	@$(BIN)/ragflow-lg run $(EXAMPLE) 'Where is my parcel?' --model demo --events pretty
+	@$(BIN)/ragflow-lg run $(EXAMPLE) 'Where is my parcel?' --model demo
 	@echo "Next: $(BIN)/ragflow-lg run $(EXAMPLE) 'The lamp arrived broken' --model demo"
 
 # The page in the browser, for canvases of yours: `make serve CANVAS=my_canvas.json`; MODEL=demo needs no key. RAGFlow's own

@@ -109,6 +109,17 @@ def list_needs(plan: Plan, settings: Settings) -> tuple[Need, ...]:
     return tuple(sorted(needs, key=lambda need: (need.state != "missing", ranks.get(need.kind, len(ranks)))))
 
 
+NO_KEY = "No key was found, so the demo model answers. Set the variable of a provider (`ragflow-lg models providers`)."
+"""The advice where the demo model answers although nobody has asked for it."""
+
+
+def answers_as_demo(settings: Settings) -> bool:
+    """Return whether the demo model is the default model only because the settings name none, and no key is found."""
+    from ragflow_lg.adapters.chat.chat_settings import is_demo
+
+    return not settings.default_model and is_demo(settings.chat_settings().default_model)
+
+
 def describe_missing(plan: Plan, settings: Settings, *, has_model: bool = False) -> str:
     """Return a text about everything that a canvas needs and does not get, or ``""``.
 

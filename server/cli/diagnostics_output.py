@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
 
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
+_LACKING = ("model-unavailable", "key-missing", "dataset-unknown", "account-missing", "memory-unknown")
+"""What the settings lack, for any number of nodes."""
 _STYLES: dict[str, Style] = {"error": "red", "warning": "yellow", "info": "cyan"}
 
 
@@ -168,7 +170,7 @@ def _as_json(reports: list[tuple[Path, tuple[Diagnostic, ...], str]]) -> str:
 def _as_text(path: Path, diagnostics: tuple[Diagnostic, ...], text: str) -> str:
     lines = split_lines(text)
     parts: list[str] = []
-    for diagnostic in diagnostics:
+    for diagnostic, others in _group(diagnostics):
         style = _STYLES[diagnostic.severity]
         node = f" [{diagnostic.title or diagnostic.node}]" if diagnostic.node else ""
         position = f":{diagnostic.line}:{diagnostic.column}" if diagnostic.line else ""
@@ -177,6 +179,9 @@ def _as_text(path: Path, diagnostics: tuple[Diagnostic, ...], text: str) -> str:
         parts.append(_one_line(f"  {diagnostic.message}"))
         if 0 < diagnostic.line <= len(lines):
             parts += _excerpt(lines[diagnostic.line - 1], diagnostic.line, diagnostic.column, style)
+        if others:
+            places = (f"{d.title or d.node} ({d.line}:{d.column})" for d in others)
+            parts.append(_one_line(f"  also in {', '.join(places)}"))
         if diagnostic.hint:
             parts.append(_one_line(f"  → {diagnostic.hint}"))
     errors = sum(d.severity == "error" for d in diagnostics)
@@ -185,6 +190,16 @@ def _as_text(path: Path, diagnostics: tuple[Diagnostic, ...], text: str) -> str:
     counts = f"({count_of(errors, 'error')}, {count_of(warnings, 'warning')})"
     parts.append(f"{_one_line(str(path))}: {verdict} {counts}")
     return "\n".join(parts) + "\n"
+
+
+def _group(diagnostics: Iterable[Diagnostic]) -> Iterator[tuple[Diagnostic, Sequence[Diagnostic]]]:
+    """Yield what several nodes lack once, with the other places."""
+    groups: dict[object, list[Diagnostic]] = {}
+    for d in diagnostics:
+        key = (d.code, d.severity, d.message, d.hint) if d.code in _LACKING else d
+        groups.setdefault(key, []).append(d)
+    for first, *others in groups.values():
+        yield first, others
 
 
 def _summarize(reports: Sequence[tuple[Diagnostic, ...]], unread: int) -> str:

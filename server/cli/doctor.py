@@ -29,12 +29,14 @@ def probe_packages(registry: Registry) -> list[CheckResult]:
 def probe_models(settings: Settings) -> list[CheckResult]:
     """Check the default model, and report missing packages, keys and passwords."""
     from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
+    from ragflow_lg.server.assembly.canvas_needs import NO_KEY, answers_as_demo
     from ragflow_lg.server.settings.secret import missing_secrets
 
     chat = settings.chat_settings()
     try:
         ConfiguredModels(chat).model("")
-        results = [CheckResult(True, f"the default model is {chat.default_model}")]
+        advice = NO_KEY if answers_as_demo(settings) else ""
+        results = [CheckResult(True, f"the default model is {chat.default_model}", advice)]
     except RagflowLgError as error:
         results = [CheckResult(False, f"the default model {chat.default_model} cannot be used", str(error))]
     results += _probe_families(settings)

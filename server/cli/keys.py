@@ -85,6 +85,8 @@ def keys(
     from ragflow_lg.server.observability.logs import open_audit
     from ragflow_lg.server.settings import load_settings
 
+    if action == "create" and not name.strip():
+        raise typer.BadParameter("Enter what the key is for, such as: keys create laptop", param_hint="NAME")
     if action == "revoke" and not name:
         raise typer.BadParameter("Enter the key, its first characters, or its name.", param_hint="NAME")
     if (agent or all_agents) and not beta:

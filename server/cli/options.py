@@ -142,12 +142,8 @@ Conversation: TypeAlias = Annotated[
     typer.Option("--session", "-s", help="Name of the conversation to continue or start.", callback=check_session_name),
 ]
 Events: TypeAlias = Annotated[
-    Literal["json", "pretty"] | None,
-    typer.Option(
-        "--events",
-        "-e",
-        help="json: one event per line. pretty: for reading. Default: pretty on a terminal, else json.",
-    ),
+    Literal["pretty", "json"],
+    typer.Option("--events", "-e", help="json: one event per line. pretty: the answer, with progress on stderr."),
 ]
 TraceOption: TypeAlias = Annotated[
     bool,
@@ -168,7 +164,7 @@ class PlayOptions:
     replay_mode: ReplayMode = "strict"
     settings: SettingsFile = None
     checkpoint: Checkpoint = ""
-    events: Events = None
+    events: Events = "pretty"
     trace: TraceOption = False
 
     def check_replay(self) -> None:

@@ -184,7 +184,7 @@ def play_canvas(
     """
     options.check_replay()
     settings = keep_files(settings)
-    is_pretty = options.events == "pretty" or (options.events is None and sys.stdout.isatty())
+    is_pretty = options.events != "json"
     name = session or uuid.uuid4().hex  # noqa: TID251 - a session that nobody continues
     url = options.checkpoint or (settings.checkpoints if session else MEMORY)
     caller = _Caller(options, name, entries, is_stored=url != MEMORY, reported=reported)

@@ -23,6 +23,7 @@ from ragflow_lg.server.cli.terminal import format_command, print_note
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
+    from ragflow_lg.component.plan import Plan
     from ragflow_lg.component.state import TurnRequest
     from ragflow_lg.dsl.forms import FormField
     from ragflow_lg.runs.pauses import Pause
@@ -73,7 +74,7 @@ def run(
     _report_upgrade(file)
     if missing := "" if options.replay else describe_missing(canvas.plan, settings, has_model=bool(options.model)):
         print_note(missing)
-    text = sys.stdin.read().strip() if query == "-" else query
+    text = sys.stdin.read().strip() if query == "-" else query or _ask_question(canvas.plan)
     fields = _fill_form(canvas.plan.form, inputs or [], text)
     request: TurnRequest = {"query": text, "inputs": {name: {"value": value} for name, value in fields.items()}}
     request["files"] = read_attachments(files or [])
@@ -90,6 +91,19 @@ def run(
         canvas_id=canvas_id,
         reported=missing,
     )
+
+
+def _ask_question(plan: Plan) -> str:
+    """Return the question that a canvas needs and the command line lacks: what the user types on a terminal."""
+    from ragflow_lg.server.cli.form_fields import is_interactive
+
+    reads = any(reference.text == "sys.query" for node in plan.nodes.values() for reference, _ in node.references)
+    if not reads or plan.form:
+        return ""
+    if is_interactive():
+        return str(typer.prompt("Question", default="", show_default=False, err=True))
+    print_note('No question was given, so the canvas plays with an empty one: run FILE "QUESTION".')
+    return ""
 
 
 def _fill_form(form: Sequence[FormField], entries: Sequence[str], query: str) -> dict[str, Any]:

@@ -187,7 +187,7 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
             _report(canvases, [*files.skipped, *map(str, files.errors)], runs=len(agents) > len(files.errors))
             if app_state.services.is_demo:
                 print_note(DEMO)
-            await asyncio.to_thread(_report_missing, files.named, settings, model)
+            await asyncio.to_thread(report_missing, files.named, settings, model)
             has_keys = await KeyRepository(app_state.database).count()
             key = "" if has_keys else await _create_key(app_state, "first start")
             page_key = await _create_key(app_state, "page", PAGE_KEY_MS) if opens else ""
@@ -231,7 +231,7 @@ def _report(canvases: Sequence[Path], errors: Sequence[str], *, runs: bool) -> N
         print_note(text)
 
 
-def _report_missing(files: Sequence[Path], settings: Settings, model: str) -> None:
+def report_missing(files: Sequence[Path], settings: Settings, model: str) -> None:
     """Print what canvases need and the settings lack, before anybody asks an agent."""
     from ragflow_lg.server.assembly.canvas_needs import describe_missing
     from ragflow_lg.server.assembly.library import check_file

@@ -156,8 +156,13 @@ def _by_name(providers: Mapping[str, ProviderSettings]) -> dict[str, tuple[str, 
 
 
 def _nearest(name: str, names: Iterable[str], cutoff: float = 0.7) -> str:
-    """Return the most similar name, ignoring case, or ``""``. Later names replace earlier ones in another case."""
-    by_lower_case = {each.lower(): each for each in names}
+    """Return the most similar name, ignoring case, or ``""``. Later names replace earlier ones in another case.
+
+    The first word of a name stands for it as well: ``Tongyi`` for ``Tongyi-Qianwen``.
+    """
+    known = list(names)
+    by_lower_case = {each.lower().partition("-")[0]: each for each in reversed(known)}
+    by_lower_case |= {each.lower(): each for each in known}
     near = get_close_matches(name.lower()[:100], by_lower_case, n=1, cutoff=cutoff)
     return by_lower_case[near[0]] if near else ""
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, cast
 from fastapi import APIRouter
 from sqlalchemy import text
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from ragflow_lg.base.errors import ConflictError, RagflowLgError, RequestError
@@ -84,7 +83,7 @@ async def metrics(request: Request) -> Response:
     """Return metrics in the Prometheus text format. Requires the `metrics_key` from the settings as a bearer token."""
     expected = get_app_state(request).settings.server.metrics_key.get_secret_value()
     if not expected:
-        raise HTTPException(404)
+        return PlainTextResponse("Metrics are off: set metrics_key or metrics_address in [server].", 404)
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not hmac.compare_digest(key.strip().encode(), expected.encode()):
         raise RequestError("Missing or invalid metrics key.", 401, status=401)

@@ -72,12 +72,12 @@ async def test_agents_and_sessions_go_on_here(tmp_path: Path, monkeypatch: pytes
         body = {"agent_id": agents["Form"], "inputs": {"size": {"value": 42}}, "session_id": sessions["Form"][1]}
         answer = (await client.post("/agents/chat/completions", json=body)).json()
         assert answer["data"]["data"]["content"] == "Size 42"
-    run = await command("run", "agents/echo.json", "third", "--session", sessions["Echo"][0])
+    run = await command("run", "agents/echo.json", "third", "--session", sessions["Echo"][0], "--events", "json")
     frames = [json.loads(line) for line in run.stdout.splitlines()]
     assert "You said third" in "".join(f["data"].get("content", "") for f in frames if f["event"] == "message")
     assert frames[-1]["session_id"] == sessions["Echo"][0]
     resumed = await command("resume", sessions["Form"][2], "--input", "size=7")
-    assert '"content": "Size 7"' in resumed.stdout
+    assert "Size 7" in resumed.stdout
 
 
 async def test_a_file_goes_back_by_the_command_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

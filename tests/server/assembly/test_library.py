@@ -82,7 +82,7 @@ async def test_tools_use_the_services_of_the_settings() -> None:
         address = f"127.0.0.1:{server.port}"
         section = ToolSection.model_validate({"endpoint": f"http://{address}/", "api_key": "t0ken"})
         settings = Settings(tools={"github": section}, http=HttpSection(allow=(address,)))
-        async with open_services(settings, model="demo") as services:
+        async with open_services(settings) as services:
             run = Runner(load_canvas(canvas(nodes)), services).start("s", {"query": "graphs"})
             assert [frame async for frame in run]
     assert (run.status, "Graphs." in run.answer) == ("succeeded", True)

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -35,17 +35,23 @@ class Completed(NamedTuple):
 Cli: TypeAlias = Callable[..., Completed]
 
 
+def _with_json(arguments: Iterable[str | Path]) -> list[str]:
+    """Return the words of a command; one that plays a turn prints its events, unless it says otherwise."""
+    words = list(map(str, arguments))
+    plays = words[:1] in (["run"], ["resume"], ["continue"]) or words[:2] == ["sessions", "rerun"]
+    return [*words, *(("--events", "json") if plays and not {"--events", "-e", "--help"} & {*words} else ())]
+
+
 def invoke(*arguments: str | Path, text: str = "", environment: Mapping[str, str] | None = None) -> Result:
     """Run ``ragflow-lg ARGUMENTS``; errors that `main` would report are in ``exception``."""
-    words = [str(a) for a in arguments]
-    return CliRunner().invoke(app, words, input=text, env=dict(environment or {}))
+    return CliRunner().invoke(app, _with_json(arguments), input=text, env=dict(environment or {}))
 
 
 def call(*arguments: str | Path) -> Completed:
     """Call `main` as the installed command does, including its error messages and exit code."""
     stdout, stderr = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
     code: Any = 0
-    argv = patch.object(sys, "argv", ["ragflow-lg", *map(str, arguments)])
+    argv = patch.object(sys, "argv", ["ragflow-lg", *_with_json(arguments)])
     with argv, redirect_stdout(stdout), redirect_stderr(stderr):
         try:
             main()

@@ -47,6 +47,18 @@ def test_a_problem_is_shown_with_its_line(tmp_path: Path, text: str) -> None:
     assert lines[caret - 1][lines[caret].index("^") :].startswith('"Swtch"')
 
 
+def test_what_several_nodes_lack_is_one_finding(tmp_path: Path) -> None:
+    model = {"llm_id": "deep@DeepSeek", "prompts": [{"role": "user", "content": "x"}]}
+    nodes = {"a": node("LLM", model, ["b"]), "b": node("LLM", model, ["c"]), "c": node("LLM", model)}
+    file = save(tmp_path / "same.json", nodes)
+    text = invoke("check", file).stdout
+    assert text.count("model-unavailable") == 1
+    assert re.search(r"^  also in b \(\d+:\d+\), c \(\d+:\d+\)$", text, re.MULTILINE)
+    assert "3 warnings" in text
+    (report,) = json.loads(invoke("check", file, "--output", "json").stdout)
+    assert [d["node"] for d in report["diagnostics"] if d["code"] == "model-unavailable"] == ["a", "b", "c"]
+
+
 def test_json_lists_the_diagnostics_of_each_file(unknown: Path) -> None:
     reports = json.loads(invoke("check", SUPPORT, unknown, "--output", "json").stdout)
     assert [entry["runs"] for entry in reports] == [True, False]

@@ -64,7 +64,7 @@ def test_help_has_a_short_option(words: list[str]) -> None:
         (["ru", "x.json"], "No such command 'ru'"),
         (
             ["run", "x.json", "-e", "yaml"],
-            "Invalid value for '--events' / '-e': 'yaml' is not one of 'json', 'pretty'.",
+            "Invalid value for '--events' / '-e': 'yaml' is not one of 'pretty', 'json'.",
         ),
         (["run", SUPPORT, "--record", "a", "--replay", "b"], "either --record or --replay"),
         (["run", SUPPORT, "--model", "demo", "--replay", "b"], "leave out --model"),

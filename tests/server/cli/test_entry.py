@@ -43,7 +43,7 @@ def test_a_closed_pipe_is_not_an_error() -> None:
 
 def test_ctrl_c_stops_the_run_without_a_traceback() -> None:
     slow = "{% for i in range(10000) %}{% for j in range(10000) %}{% endfor %}{% endfor %}"
-    process = start("run", save("slow.json", {"Message:Slow": node("Message", {"content": [slow]})}), "x")
+    process = start("run", save("slow.json", {"Message:Slow": node("Message", {"content": [slow]})}), "x", "-e", "json")
     assert process.stdout is not None
     assert any("Message:Slow" in line for line in process.stdout)
     time.sleep(0.2)

@@ -14,7 +14,7 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.database import open_database
 from tests.harness.first_key import read_first_key
 from tests.harness.rows import each_row
-from tests.server.cli.command import invoke
+from tests.server.cli.command import invoke, one_line
 from tests.server.database.rows import agent, version
 
 
@@ -40,7 +40,7 @@ def test_keys_are_created_listed_and_revoked(tmp_path: Path, monkeypatch: pytest
     assert (empty.stdout, empty.stderr.startswith(f"There are no keys in {file};")) == ("", True)
 
     (key,) = keys("create", "web shop", "--tenant", "shop", "--compat", "v0.22.1")
-    (beta,) = keys("create", "--beta", "--all-agents")
+    (beta,) = keys("create", "page", "--beta", "--all-agents")
     assert (key.startswith("ragflow-"), beta.startswith("beta-")) == (True, True)
     lines = keys("list")
     assert [line.split()[:3] for line in lines] == [
@@ -72,7 +72,7 @@ def test_keys_show_their_agents_and_when_they_expire() -> None:
     with sqlite3.connect("ragflow-lg-server.db") as raw:
         raw.execute("UPDATE api_keys SET expire_ms = 1")
     assert "  expired  " in keys("list")[0]
-    unknown = invoke("keys", "create", "--beta", "--agent", "nothing")
+    unknown = invoke("keys", "create", "page", "--beta", "--agent", "nothing")
     assert "has no agent with the id or the title 'nothing'. It has no agents." in str(unknown.exception)
 
 
@@ -82,7 +82,12 @@ def test_keys_show_their_agents_and_when_they_expire() -> None:
      "--expires nan"],
 )  # fmt: skip
 def test_options_of_keys_that_do_not_go_together_are_refused(options: str) -> None:
-    assert invoke("keys", "create", *options.split()).exit_code == 2
+    assert invoke("keys", "create", "page", *options.split()).exit_code == 2
+
+
+def test_a_key_needs_a_name() -> None:
+    result = invoke("keys", "create")
+    assert (result.exit_code, "Enter what the key is for" in one_line(result.stderr)) == (2, True)
 
 
 def test_schedules_are_added_listed_and_deleted(tmp_path: Path) -> None:

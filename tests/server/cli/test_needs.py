@@ -75,7 +75,12 @@ def test_a_canvas_that_needs_nothing() -> None:
 
 def test_the_model_of_nodes_without_one_is_named() -> None:
     result = invoke("needs", save("a.json", {"m": node("LLM", {"prompts": [{"role": "user", "content": "x"}]})}))
-    assert result.stdout.startswith("present      model the default model (demo)  (m)\n")
+    first, second, _ = result.stdout.splitlines()
+    assert first == "demo         model the default model (demo)  (m)"
+    assert second.strip().startswith("No key was found, so the demo model answers. Set ")
+    assert result.exit_code == 0
+    chosen = {"RAGFLOW_LG_DEFAULT_MODEL": "demo"}
+    assert invoke("needs", "a.json", environment=chosen).stdout.startswith("present      model the default model")
 
 
 def test_a_run_names_everything_that_is_missing_before_it_begins(file: Path) -> None:

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from ragflow_lg.server.cli.command_line import app
 from tests.fakes.canvas import node
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.harness.rows import each_row
@@ -33,8 +35,8 @@ def form() -> Path:
     )
 
 
-def test_events_are_lines_of_json_without_a_terminal(greeter: Path) -> None:
-    result = invoke("run", greeter, "Hi ü")
+def test_events_are_lines_of_json(greeter: Path) -> None:
+    result = invoke("run", greeter, "Hi ü", "--events", "json")
     assert result.exit_code == 0
     written = frames(result)
     names = [f["event"] for f in written]
@@ -53,6 +55,20 @@ def test_pretty_output_has_the_answer_and_the_progress(greeter: Path) -> None:
     silent = invoke("run", write_canvas(Path("silent.json"), ("begin", "Begin", {}, [])), "Hi", "-e", "pretty")
     assert (silent.exit_code, silent.stdout) == (0, "")
     assert "The turn ended without an answer" in silent.stderr
+
+
+def test_a_pipe_gets_the_answer(greeter: Path) -> None:
+    result = CliRunner().invoke(app, ["run", str(greeter), "Hi"])
+    assert (result.stdout, "▸ begin (Begin)" in result.stderr) == ("Turn 1: Hi\n", True)
+
+
+def test_a_run_without_a_question_says_so_or_asks(greeter: Path, form: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    note = "No question was given, so the canvas plays with an empty one"
+    assert note in invoke("run", greeter).stderr
+    assert note not in invoke("run", form, "--input", "city=Rome", "--input", "days=1").stderr
+    monkeypatch.setattr("ragflow_lg.server.cli.form_fields.is_interactive", lambda: True)
+    asked = invoke("run", greeter, "--events", "pretty", text="Where?\n")
+    assert (asked.stdout.endswith("Turn 1: Where?\n"), "Question:" in asked.stderr) == (True, True)
 
 
 def test_the_next_call_continues_a_session(greeter: Path, tmp_path: Path) -> None:
@@ -113,7 +129,9 @@ def test_a_trace_adds_records_of_agents() -> None:
     traced = frames(invoke("run", guide, "Hello", "-m", "demo", "--trace"))
     records = [frame for frame in traced if frame["event"] == "agent_record"]
     assert [frame["event"] for frame in traced if frame not in records] == [frame["event"] for frame in plain]
-    assert [r["data"]["kind"] for r in records] == ["iteration_started", "iteration_finished", "agent_finished"]
+    kinds = ["iteration_started", "iteration_finished"]
+    called = [*kinds, "tool_started", "tool_finished", *kinds, "agent_finished"]
+    assert [r["data"]["kind"] for r in records] == called
     assert list(records[0]) == list(plain[0])
     assert {r["data"]["component_id"] for r in records} == {"Agent:Guide"}
 

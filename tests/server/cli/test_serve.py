@@ -8,9 +8,13 @@ import httpx
 import pytest
 
 from ragflow_lg.base.errors import DatabaseError, SettingsError
+from ragflow_lg.server.cli.serve import report_missing
+from ragflow_lg.server.cli.terminal import DEMO
+from ragflow_lg.server.settings import load_settings
+from tests.fakes.canvas import node
 from tests.harness.first_key import read_first_key
 from tests.harness.rows import each_row
-from tests.server.cli.command import call, end, invoke, one_line, read_lines, start
+from tests.server.cli.command import call, end, invoke, one_line, read_lines, save, start
 from tests.server.http.app_server import ECHO, canvas
 
 SERVE = ("serve", "--port", "0", "--model", "demo")
@@ -34,7 +38,7 @@ def test_it_serves_prints_a_key_once_and_ends_cleanly(tmp_path: Path) -> None:
         agent = client.post("/agents", json={"title": "Echo", "dsl": ECHO}).json()["data"]
         body = {"agent_id": agent["id"], "query": "hi"}
         assert client.post("/agents/chat/completions", json=body).json()["data"]["data"]["content"] == "You said hi"
-        assert end(process) == (0, "")
+        assert end(process) == (0, f"{DEMO}\n")
     listed = invoke("keys", "list").stdout
     assert (listed[:16], "first start" in listed, key in listed) == (key[:16], True, False)
 
@@ -69,7 +73,7 @@ async def test_under_load_every_answer_that_started_is_completed() -> None:
         async with asyncio.timeout(60):
             await asyncio.gather(*(ask(client, agent) for _ in range(10)))
     _, errors = await asyncio.to_thread(process.communicate, timeout=60)
-    assert (process.returncode, errors) == (0, "")
+    assert (process.returncode, errors) == (0, f"{DEMO}\n")
     assert sum("You said hi" in answer for answer in answers) >= 40
 
 
@@ -154,3 +158,15 @@ def test_it_says_who_can_reach_an_address_of_the_network(host: str, *, warns: bo
 def test_a_worker_needs_a_queue_and_the_database_of_the_servers(words: list[str], advice: str) -> None:
     result = call("worker", *words)
     assert (result.returncode, advice in " ".join(result.stderr.split())) == (2, True)
+
+
+def test_what_is_missing_is_printed_before_anybody_asks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    retrieval = node("Retrieval", {"dataset_ids": ["plants"], "query": "x"}, ["m"])
+    parts = {"r": retrieval, "m": node("LLM", {"llm_id": "x@No"})}
+    file = save(tmp_path / "plants.json", parts)
+    report_missing([file], load_settings(None), "")
+    written = capsys.readouterr().err
+    assert written.startswith("plants.json: The settings lack something that the canvas needs:\n")
+    assert ("'x@No'" in written, "kb create" in written) == (True, True)
+    report_missing([file], load_settings(None), "demo")
+    assert "'x@No'" not in capsys.readouterr().err

@@ -87,6 +87,7 @@ def test_a_known_provider_replaces_a_missing_one_but_does_not_serve_other_models
         ("dmeo", "demo"),
         ("demos", "demo"),
         ("x@dem", "demo"),
+        ("qwen-max@Tongi", "Tongyi-Qianwen"),
         ("big-modle", "big-model"),
     ],
 )

@@ -80,7 +80,8 @@ async def test_a_server_without_the_code_of_turns_is_not_ready(
 
 async def test_metrics_require_a_configured_key(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
-        assert (await server.client.get(f"{server.url}/metrics")).status_code == 404
+        off = await server.client.get(f"{server.url}/metrics")
+        assert (off.status_code, "Metrics are off: set metrics_key" in off.text) == (404, True)
     key = "collector-0123456789"
     async with start_app(tmp_path, metrics_key=SecretStr(key)) as server:
         agent = await server.agent(ECHO, title="Geheim")
