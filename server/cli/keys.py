@@ -29,6 +29,12 @@ class _NewKey(NamedTuple):
 
 Action: TypeAlias = Literal["create", "list", "revoke"]
 
+_NAMES = {
+    "create": "Enter what the key is for, such as: keys create laptop",
+    "revoke": "Enter the key, its first characters, or its name.",
+}
+"""What to enter for an action that needs a name."""
+
 
 def _read_compat(release: str | None) -> str | None:
     from ragflow_lg.dsl.compatibility import find_wire
@@ -85,10 +91,8 @@ def keys(
     from ragflow_lg.server.observability.logs import open_audit
     from ragflow_lg.server.settings import load_settings
 
-    if action == "create" and not name.strip():
-        raise typer.BadParameter("Enter what the key is for, such as: keys create laptop", param_hint="NAME")
-    if action == "revoke" and not name:
-        raise typer.BadParameter("Enter the key, its first characters, or its name.", param_hint="NAME")
+    if action in _NAMES and not name.strip():
+        raise typer.BadParameter(_NAMES[action], param_hint="NAME")
     if (agent or all_agents) and not beta:
         raise typer.BadParameter("Only keys for pages can be limited to agents; add --beta.", param_hint="--agent")
     if beta and action == "create" and bool(agent) == all_agents:

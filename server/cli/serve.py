@@ -185,8 +185,6 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
             files = CanvasFiles(app_state, DEFAULT_TENANT, canvases)
             agents = await files.store()
             _report(canvases, [*files.skipped, *map(str, files.errors)], runs=len(agents) > len(files.errors))
-            if app_state.services.is_demo:
-                print_note(DEMO)
             await asyncio.to_thread(report_missing, files.named, settings, model)
             has_keys = await KeyRepository(app_state.database).count()
             key = "" if has_keys else await _create_key(app_state, "first start")
@@ -233,9 +231,12 @@ def _report(canvases: Sequence[Path], errors: Sequence[str], *, runs: bool) -> N
 
 def report_missing(files: Sequence[Path], settings: Settings, model: str) -> None:
     """Print what canvases need and the settings lack, before anybody asks an agent."""
+    from ragflow_lg.adapters.chat.chat_settings import is_demo
     from ragflow_lg.server.assembly.canvas_needs import describe_missing
     from ragflow_lg.server.assembly.library import check_file
 
+    if is_demo(model):
+        print_note(DEMO)
     for file in files[:MAX_EXAMINED]:
         plan = check_file(file, lambda: settings)[0]
         if plan is not None and (missing := describe_missing(plan, settings, has_model=bool(model))):

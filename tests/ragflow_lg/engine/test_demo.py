@@ -17,7 +17,7 @@ from tests.fakes.services import ScriptedHttp, fake_services
 from tests.harness.rows import each_row
 
 EMAIL = {"smtp_server": "smtp.test", "email": "a@b.test", "password": "p", "sender_name": "A", "to_email": "c@d.test"}
-WIKI = {"component_name": "Wikipedia", "name": "Wiki", "params": {}}
+WIKI: dict[str, Any] = {"component_name": "Wikipedia", "name": "Wiki", "params": {}}
 
 
 class Forbidden:
@@ -97,7 +97,7 @@ async def test_an_iteration_over_a_text_gets_a_list() -> None:
 
 
 async def test_an_agent_calls_one_tool_once_and_answers_in_its_name() -> None:
-    agent = {
+    agent: dict[str, Any] = {
         "tools": [WIKI],
         "sys_prompt": "Help",
         "prompts": [{"role": "user", "content": "The user query is {sys.query}"}],
