@@ -24,6 +24,8 @@ async def test_a_reason_is_given_for_what_the_server_does_not_have(server: AppSe
         ("PUT", "/providers", "[providers]"),
         ("PATCH", "/models/default", "[providers]"),
         ("DELETE", "/providers/OpenAI", "[providers]"),
+        ("GET", "/all-models", "[providers]"),
+        ("POST", "/audio/speech", "/chat/audio/speech"),
         ("GET", "/pipelines/general", "ingestion pipelines"),
         *(("POST", f"{server.url}/v1/{area}/set", reason) for area, reason in OLDER_REASONS.items()),
     ):
