@@ -72,9 +72,10 @@ def _existing_targets(
             hint = "Start a new turn or use a Loop."
             reporter.report("target-unknown", "warning", place, message, hint, fix=_removal(target))
         else:
-            message = f"{subject} leads to {target!r}, which does not exist{'; it was ignored' if has_rest else ''}."
-            hint = reporter.nearest("node", draft.nodes).hint(target, ADVICE["target-unknown"])
             is_old = not what and draft.compatibility.old_values
+            rest = "; it was ignored" if has_rest else "; a turn that comes there fails" if is_old else ""
+            message = f"{subject} leads to {target!r}, which does not exist{rest}."
+            hint = reporter.nearest("node", draft.nodes).hint(target, ADVICE["target-unknown"])
             severity = "warning" if has_rest or is_old else "error"
             fix = _removal(target) if has_rest else None
             reporter.report("target-unknown", severity, place, message, hint, fix=fix)
