@@ -17,6 +17,7 @@ MAX_SHOWN_CHARS = 60
 MAX_LEAVES = 5_000
 
 _OMITTED: Mapping[str, tuple[str, ...]] = {
+    "a2a.ask": ("report",),
     "http.send": ("timeout_s", "max_response_bytes"),
     "servers.call": ("headers",),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import aclosing
+from itertools import count
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -13,7 +13,7 @@ from ragflow_lg.base.errors import ComponentError, RagflowLgError
 from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, Requirement, ToolExample, ToolResult
 from ragflow_lg.component.tool import QueryText, tool
-from ragflow_lg.integrations.a2a.remote_agents import RemoteAgents, RemoteFile, RemoteUpdate
+from ragflow_lg.integrations.a2a.remote_agents import RemoteAgents, RemoteAnswer, RemoteFile
 from ragflow_lg.services.artifacts import Artifact
 from ragflow_lg.services.chat import Usage
 
@@ -66,29 +66,27 @@ class Outputs(ComponentOutputs):
 )
 async def a2a(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Send the message, and wait until the agent has answered or asks for something."""
-    log, notes, last = AgentLog(ctx), 0, None
-    updates: Any = ctx.services.of(RemoteAgents).ask(params.agent, arguments.query, arguments.task[:MAX_ID_CHARS])
-    async with aclosing(updates):
-        async for update in updates:
-            last = update
-            if update.state == "working" and notes < MAX_NOTES:
-                notes += 1
-                await log.record_note(params.agent, update.text, 0.0, Usage())
-    if last is None or last.state == "working":
-        raise ComponentError(f"The A2A agent {params.agent!r} has not answered.", node=ctx.node.id)
-    text = _describe(last)
-    files = [await _keep(ctx, file) for file in last.files]
-    task = last.task if last.state == "input-required" else ""
+    log, notes = AgentLog(ctx), count()
+
+    async def report(text: str) -> None:
+        if next(notes) < MAX_NOTES:
+            await log.record_note(params.agent, text, 0.0, Usage())
+
+    task_id = arguments.task[:MAX_ID_CHARS]
+    answer = await ctx.services.of(RemoteAgents).ask(params.agent, arguments.query, task_id, report)
+    text = _describe(answer)
+    files = [await _keep(ctx, file) for file in answer.files]
+    task = answer.task if answer.state == "input-required" else ""
     content = "\n\n".join(filter(None, (text, *(f"[{file['name']}]({file['url']})" for file in files if file["url"]))))
     hint = f"\n\nThe agent waits. Call again with the answer, and with task={json.dumps(task)}." if task else ""
-    outputs: Any = {"content": content, "state": last.state, "task": task}
+    outputs: Any = {"content": content, "state": answer.state, "task": task}
     return ToolResult(content + hint, outputs, artifacts=files)
 
 
-def _describe(update: RemoteUpdate) -> str:
-    """Return the text of an answer or a question, with what the agent has said as JSON."""
-    data = [json.dumps(value, ensure_ascii=False, sort_keys=True) for value in update.data]
-    return "\n\n".join(filter(None, (update.text, *data)))
+def _describe(answer: RemoteAnswer) -> str:
+    """Return the text, and what the agent has said as JSON."""
+    data = [json.dumps(value, ensure_ascii=False, sort_keys=True) for value in answer.data]
+    return "\n\n".join(filter(None, (answer.text, *data)))
 
 
 async def _keep(ctx: RunContext, file: RemoteFile) -> dict[str, Any]:

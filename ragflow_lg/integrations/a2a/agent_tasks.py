@@ -180,7 +180,8 @@ class _Task:
 
     async def status(self) -> TaskStatus:
         """Return the state of the task, with the form that it waits at or the error that has ended it."""
-        control, run = self.call.control(), await self.call.control().run(self.last.id)
+        control = self.call.control()
+        run = self.runs[-1] = await control.run(self.last.id)
         state = STATES[await control.state(run)]
         parts: list[Part] = []
         metadata: dict[str, Any] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -19,10 +19,10 @@ class RemoteFile(Struct, frozen=True):
     url: str = ""
 
 
-class RemoteUpdate(Struct, frozen=True):
-    """What an agent says: its progress while it works, and last its answer or its question."""
+class RemoteAnswer(Struct, frozen=True):
+    """The answer of an agent, or the question that it asks."""
 
-    state: Literal["working", "completed", "input-required"]
+    state: Literal["completed", "input-required"]
     text: str
     task: str = ""
     """The id of the task, which a question is answered with."""
@@ -31,13 +31,17 @@ class RemoteUpdate(Struct, frozen=True):
     files: tuple[RemoteFile, ...] = ()
 
 
+Report = Callable[[str], Awaitable[None]]
+"""Takes what an agent says while it works."""
+
+
 class RemoteAgents(Protocol):
     """The agents of other servers that the settings declare."""
 
-    def ask(self, agent: str, text: str, task: str) -> AsyncIterator[RemoteUpdate]:
-        """Send a text to an agent, as a new task or as an answer to one that waits; the last update is the result.
+    async def ask(self, agent: str, text: str, task: str, report: Report) -> RemoteAnswer:
+        """Send a text to an agent, as a new task or as an answer to one that waits.
 
-        The task is cancelled if the caller stops.
+        The task is cancelled if the caller is.
 
         Raises:
             SettingsError: if no such agent is declared, or no call is possible.

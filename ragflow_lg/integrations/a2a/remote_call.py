@@ -33,7 +33,7 @@ from ragflow_lg.adapters.http.http_client import USER_AGENT, GuardedHttpClient, 
 from ragflow_lg.base.errors import ForeignJsonError, ServiceError, foreign_line
 from ragflow_lg.base.json_scanner import parse_foreign_json
 from ragflow_lg.integrations.a2a.a2a_settings import A2aSection
-from ragflow_lg.integrations.a2a.remote_agents import RemoteFile, RemoteUpdate
+from ragflow_lg.integrations.a2a.remote_agents import RemoteAnswer, RemoteFile, Report
 from ragflow_lg.services.http import HttpRequest
 
 MAX_CARD_BYTES = 1024 * 1024
@@ -100,29 +100,23 @@ class RemoteCall:
             value: Any = parse_foreign_json(answer.text)
             return parse_agent_card(value)
 
-    async def ask(self, text: str, task: str) -> AsyncGenerator[RemoteUpdate]:
-        """Send a text, and yield the progress of the agent and its answer.
+    async def ask(self, text: str, task: str, report: Report) -> RemoteAnswer:
+        """Send a text, report the progress of the agent, and return what it answers.
 
         Raises:
             ServiceError: if that fails; see `RemoteAgents`.
         """
-        limit_s = self._section.timeout_s
-        deadline = asyncio.get_running_loop().time() + limit_s
-        last = ""
-        async with aclosing(self._send(text, task)) as notes:
-            while True:
-                try:
-                    async with asyncio.timeout_at(deadline):
-                        note = await anext(notes, None)
-                except TimeoutError:
-                    problem = f"did not answer within {limit_s:g} s (timeout_s of [a2a.{self._name}])"
-                    raise ServiceError(f"{self._where} {problem}.") from None
-                if note is None:
-                    break
-                if note not in ("", last):
-                    last = note
-                    yield RemoteUpdate("working", note, self._task.id)
-        yield self._result()
+        limit_s, last = self._section.timeout_s, ""
+        try:
+            async with asyncio.timeout(limit_s), aclosing(self._send(text, task)) as notes:
+                async for note in notes:
+                    if note not in ("", last):
+                        last = note
+                        await report(note)
+        except TimeoutError:
+            problem = f"did not answer within {limit_s:g} s (timeout_s of [a2a.{self._name}])"
+            raise ServiceError(f"{self._where} {problem}.") from None
+        return self._result()
 
     async def cancel(self) -> None:
         """Cancel the task, and close the connections. The agent has little time to answer."""
@@ -204,7 +198,7 @@ class RemoteCall:
         else:
             known.CopyFrom(artifact)
 
-    def _result(self) -> RemoteUpdate:
+    def _result(self) -> RemoteAnswer:
         status: TaskStatus = self._task.status
         said = _text(status.message.parts)
         if status.state in _FAILURES:
@@ -218,10 +212,10 @@ class RemoteCall:
         answer = _text(parts)
         if status.state == _ASKS:
             parts = list(status.message.parts)
-            return RemoteUpdate(
+            return RemoteAnswer(
                 "input-required", "\n\n".join(filter(None, (answer, said))), self._task.id, _data(parts)
             )
-        return RemoteUpdate("completed", answer or said, self._task.id, _data(parts), tuple(_files(parts)))
+        return RemoteAnswer("completed", answer or said, self._task.id, _data(parts), tuple(_files(parts)))
 
     def _quote(self, text: str) -> str:
         return foreign_line(text, self._section.secrets(), MAX_REASON_CHARS)

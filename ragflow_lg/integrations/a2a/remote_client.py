@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.integrations.a2a.a2a_settings import A2aSection, A2aSections
 
 if TYPE_CHECKING:
-    from ragflow_lg.integrations.a2a.remote_agents import RemoteUpdate
+    from ragflow_lg.integrations.a2a.remote_agents import RemoteAnswer, Report
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.services.services import Ids, Services
 
@@ -36,13 +36,11 @@ class ConfiguredAgents:
         """Return the agents of a tenant."""
         return make_agents(settings, services.ids)
 
-    async def ask(self, agent: str, text: str, task: str) -> AsyncIterator[RemoteUpdate]:
+    async def ask(self, agent: str, text: str, task: str, report: Report) -> RemoteAnswer:
         """Send a text to an agent; see `RemoteAgents`."""
         call = await self._open(agent)
         try:
-            async with aclosing(call.ask(text, task)) as updates:
-                async for update in updates:
-                    yield update
+            return await call.ask(text, task, report)
         finally:
             if call.open_task:
                 self._cancel(call)

@@ -14,7 +14,7 @@ from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.integrations.a2a import remote_call
 from ragflow_lg.integrations.a2a.a2a import a2a
 from ragflow_lg.integrations.a2a.a2a_settings import A2aSection
-from ragflow_lg.integrations.a2a.remote_agents import RemoteAgents, RemoteUpdate
+from ragflow_lg.integrations.a2a.remote_agents import RemoteAgents, RemoteAnswer
 from ragflow_lg.integrations.a2a.remote_client import ConfiguredAgents, make_agents, probe_agents
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.secret import Secret
@@ -22,6 +22,8 @@ from ragflow_lg.services.artifacts import Artifact, StoredArtifact
 from ragflow_lg.services.http import HttpRequest
 from tests.fakes.a2a_agent import RemoteAgent, remote_agent
 from tests.fakes.agents import play_agent, tool_calls
+from tests.fakes.canvas import node
+from tests.fakes.recordings import record, replay
 from tests.fakes.run import run_component
 from tests.fakes.services import Reply, fake_services
 from tests.server.http.app_server import FORM, start_app
@@ -51,8 +53,12 @@ async def printer(
         yield agent, agents
 
 
-async def ask(agents: RemoteAgents, text: str, task: str = "") -> list[RemoteUpdate]:
-    return [update async for update in agents.ask("printer", text, task)]
+async def ask(agents: RemoteAgents, text: str, task: str = "", notes: list[str] | None = None) -> RemoteAnswer:
+    async def report(note: str) -> None:
+        if notes is not None:
+            notes.append(note)
+
+    return await agents.ask("printer", text, task, report)
 
 
 @pytest.fixture(autouse=True)
@@ -64,14 +70,14 @@ async def test_an_agent_answers_in_each_protocol() -> None:
     for wire in WIRES:
         for streaming in (True, False):
             async with printer([wire], streaming=streaming) as (agent, agents):
-                *notes, answer = await ask(agents, "work")
+                notes = list[str]()
+                answer = await ask(agents, "work", notes=notes)
                 assert (answer.state, answer.text) == ("completed", "A book"), wire
                 (file,) = answer.files
                 assert (file.name, file.mime_type, file.content) == ("p.txt", "text/plain", b"page")
                 if streaming:
-                    assert [note.text for note in notes] == ["Reading", "Writing"]
-                assert {note.state for note in notes} <= {"working"}
-                assert (await ask(agents, "message"))[-1].text == "Hello!"
+                    assert notes == ["Reading", "Writing"]
+                assert (await ask(agents, "message")).text == "Hello!"
                 assert all(sent["authorization"] == f"Bearer {KEY}" for sent in agent.headers)
                 assert not agent.cancelled
 
@@ -79,10 +85,10 @@ async def test_an_agent_answers_in_each_protocol() -> None:
 async def test_an_agent_that_asks_gets_an_answer() -> None:
     for wire in WIRES:
         async with printer([wire]) as (agent, agents):
-            question = (await ask(agents, "form"))[-1]
+            question = await ask(agents, "form")
             assert (question.state, question.text) == ("input-required", "Which size?")
             assert [*question.data] == [{"type": "object", "properties": {"size": {"type": "integer"}}}]
-            answer = (await ask(agents, "42", question.task))[-1]
+            answer = await ask(agents, "42", question.task)
             assert (answer.state, answer.text) == ("completed", "You said 42"), wire
             assert agent.texts == ["form", "42"]
 
@@ -100,7 +106,7 @@ async def test_what_an_agent_cannot_do_is_an_error() -> None:
         with pytest.raises(ServiceError, match="refuses: Task unknown not found"):
             await ask(agents, "hi", "unknown")
         with pytest.raises(SettingsError, match=r"Add \[a2a.scanner\]"):
-            await anext(agents.ask("scanner", "hi", ""))
+            await agents.ask("scanner", "hi", "", lambda note: asyncio.sleep(0))
         await agents.aclose()
         assert agent.cancelled  # the flood
 
@@ -150,14 +156,14 @@ async def test_keys_go_to_the_declared_server_only() -> None:
     async with remote_agent(NEW) as other:
         interface = {"url": f"{other.address}/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
         async with printer(card=json.dumps({"name": "Printer", "supportedInterfaces": [interface]})) as (agent, agents):
-            assert (await ask(agents, "hi"))[-1].text == "You said hi"
+            assert (await ask(agents, "hi")).text == "You said hi"
             assert agent.texts == ["hi"]
         assert not other.headers
 
 
 async def test_only_declared_agents_are_reached_in_the_private_network() -> None:
     async with printer() as (agent, agents):
-        assert (await ask(agents, "hi"))[-1].state == "completed"
+        assert (await ask(agents, "hi")).state == "completed"
         with pytest.raises(ServiceError, match="not on the public internet"):
             await GuardedHttpClient(HttpSettings()).send(HttpRequest("GET", agent.address))
 
@@ -226,7 +232,23 @@ async def test_an_agent_of_a_server_asks_another_one(tmp_path: Path) -> None:
         url = f"{server.url}/a2a/{await server.agent(FORM)}"
         section = A2aSection(url=url, api_key=Secret(server.key))
         async with aclosing(make_agents(Settings(**{"a2a": {"printer": section}}), fake_services().ids)) as agents:
-            question = (await ask(agents, "hi"))[-1]
+            question = await ask(agents, "hi")
             assert (question.state, question.text) == ("input-required", "Which size?")
-            answer = (await ask(agents, "42", question.task))[-1]
+            answer = await ask(agents, "42", question.task)
             assert (answer.state, answer.text) == ("completed", "Size 42")
+
+
+async def test_a_recording_has_the_answer(tmp_path: Path) -> None:
+    nodes = {
+        "p": node("A2A", {"agent": "printer", "query": "work"}, ["m"]),
+        "m": node("Message", {"content": ["{p@content}"]}),
+    }
+    async with printer() as (agent, agents):
+        services = fake_services(integrations={RemoteAgents: agents})
+        run, _ = await record(tmp_path / "r.jsonl", nodes, services)
+        assert (run.status, run.collected.text) == ("succeeded", "A book")
+    assert KEY not in (tmp_path / "r.jsonl").read_text("utf-8")
+    run, _, tape = await replay(tmp_path / "r.jsonl", nodes)
+    assert (run.status, run.collected.text) == ("succeeded", "A book")
+    assert agent.texts == ["work"]
+    assert tape.unused == 0
