@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ragflow_lg.adapters.knowledge.embedders import LOCAL_MODEL
 from ragflow_lg.adapters.knowledge.rerankers import search_reranked
 from ragflow_lg.adapters.knowledge.words import extract_question_words
 from ragflow_lg.base.errors import ServiceError, SettingsError
@@ -51,6 +52,9 @@ Numbers: TypeAlias = NDArray[np.float64]
 
 RETRY_SIMILARITY = 0.17
 """Minimum vector similarity for the second search if the first one finds nothing, as in RAGFlow."""
+
+MIN_KEYWORDS_WEIGHT = 0.3
+"""Minimum word weight for the local model, whose vectors alone find less than words alone (campaign ``retrieval``)."""
 
 TITLE_WEIGHT = 0.5
 """Weight of a word in a document's name, relative to a word in its text."""
@@ -123,6 +127,8 @@ class EmbeddedKnowledge:
         embedder = self._embedders.embedder(model)
         vector = np.asarray(await embedder.embed_question(search.question), dtype=np.float32)
         weight = search.keywords_similarity_weight if len(vector) else 1.0
+        if embedder.vector_model == LOCAL_MODEL:
+            weight = max(weight, MIN_KEYWORDS_WEIGHT)
         return await self._search(search, embedder.vector_model, vector, weight)
 
     @_in_thread

@@ -3,12 +3,13 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.knowledge.embedders import NoEmbedder
+from ragflow_lg.adapters.knowledge.embedders import LOCAL_MODEL, LocalEmbedder, NoEmbedder
+from ragflow_lg.adapters.knowledge.file_text import TextChunk
 from ragflow_lg.adapters.knowledge.words import MAX_QUESTION_WORDS, extract_question_words, split_words
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.integrations.knowledge import embedded_knowledge
 from ragflow_lg.integrations.knowledge.embedded_knowledge import score_words
-from ragflow_lg.integrations.knowledge.knowledge_file import delete_document
+from ragflow_lg.integrations.knowledge.knowledge_file import NewDocument, add_dataset, delete_document, store_document
 from ragflow_lg.services.knowledge import DatasetSearch, DocumentCount
 from tests.fakes.embedded import CountingEmbedder, fill, stored_knowledge
 from tests.harness.rows import each_row, read_rows
@@ -68,6 +69,19 @@ async def test_chunks_of_named_documents_are_returned_even_without_matches(tmp_p
     result = await knowledge.search(DatasetSearch("zebra", (dataset,), document_ids=ids[:1]))
     assert result.chunks
     assert all(chunk["doc_id"] == ids[0] for chunk in result.chunks)
+
+
+async def test_keywords_have_a_minimum_weight_with_the_local_model(tmp_path: Path) -> None:
+    knowledge = stored_knowledge(tmp_path / "k.db", LocalEmbedder())
+    with knowledge.file.writing() as connection:
+        record = add_dataset(connection, "notes", LOCAL_MODEL)
+        vectors = await LocalEmbedder().embed_chunks(["a red car"])
+        document = NewDocument("a.md", "/a.md", "1", {}, [TextChunk("a red car", [])])
+        store_document(connection, record, document, vectors, LOCAL_MODEL)
+    datasets = tuple((await knowledge.datasets(["notes"])).values())
+    found: Any = (await knowledge.search(DatasetSearch("car", datasets, keywords_similarity_weight=0.0))).chunks
+    (chunk,) = found
+    assert chunk["similarity"] == pytest.approx(0.3 * chunk["term_similarity"] + 0.7 * chunk["vector_similarity"])
 
 
 async def test_only_keywords_count_if_the_question_has_no_vector(tmp_path: Path) -> None:
