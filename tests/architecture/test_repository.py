@@ -170,13 +170,15 @@ def test_dependencies_are_what_is_imported() -> None:
     imported = {name.split(".")[0] for source in sources() for name in imported_modules(source.tree)}
     outside = imported - set(sys.stdlib_module_names) - {"ragflow_lg"}
     installed = {name: {_plain(d) for d in names} for name, names in packages_distributions().items()}
-    declared = requirements("all", "anthropic", "azure", "bedrock", "browser", "google", "local-embeddings", "ollama")
+    declared = requirements(
+        "a2a", "all", "anthropic", "azure", "bedrock", "browser", "google", "local-embeddings", "ollama"
+    )
     assert {name for name in outside if not installed.get(name, set()) & declared} == set(), "imported, not declared"
     needed = {distribution for name in outside for distribution in installed.get(name, ())}
     drivers = {"uvloop"} | requirements("mysql", "postgresql") - requirements()  # imported by uvicorn and SQLAlchemy
     clients = {"langchain-anthropic", "langchain-google-genai", "langchain-ollama"}  # LangChain, too
-    words = {"safetensors", "wordllama"}  # found by their names
-    assert declared - needed - drivers - clients - words == set(), "declared, not imported"
+    others = {"safetensors", "wordllama", "sse-starlette"}  # found by their names, and imported by the SDK of A2A
+    assert declared - needed - drivers - clients - others == set(), "declared, not imported"
 
 
 def _plain(distribution: str) -> str:

@@ -60,12 +60,15 @@ _ENCODING = re.compile(r"(big5|cp|euc|gb|iso|koi8|mac|shift|utf)[\w-]*")
 _TITLE_ROWS = 10
 """Maximum number of rows with text, from the first one, among which the column names of a sheet are found."""
 
-_EMPTY_FORMULA = re.compile(rb"(</f>|<f\b[^>]*/>)\s*(<v\s*/>|<v>\s*</v>)?\s*</c>")
+_EMPTY_FORMULA = re.compile(rb"(</f>|<f\b[^<>]*/>)\s*+(<v\s*+/>\s*+|<v>\s*+</v>\s*+)?</c>")
 _MIN_REPEATED, _MIN_COUNTED = 3, 5
 """How many pages have the same first or last line, or one that counts them, if it is no text."""
 
 _NUMBER = re.compile(r"\d{1,5}")
-_SPLIT_WORD = re.compile(r"([^\W\d_]{2,})-[ \t]*\n(([^\W\d_]+)[^\s-]*)[ \t]?")
+_SPLIT_WORD = re.compile(
+    r"([^\W\d_]{2,40})-[ \t]?\n(?!(?:and|or|to|und|oder|bis)\b)(([^\W\d_]{1,40})[^\s-]{0,40})[ \t]?"
+)
+_COMPOUND = re.compile(r"[^\W\d_]{1,40}-[^\W\d_]{1,40}")
 _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _SLIDES = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _RELATIONSHIP = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
@@ -284,7 +287,7 @@ def _read_pdf(content: bytes) -> Iterator[Page]:
     pages = [page.extract_text().replace("\xad", "-").splitlines() for page in reader.pages]
     _remove_running_lines(pages)
     texts = ["\n".join(lines) for lines in pages]
-    compounds = {word.lower() for text in texts for word in re.findall(r"[^\W\d_]+-[^\W\d_]+", text)}
+    compounds = {word.lower() for text in texts for word in _COMPOUND.findall(text)}
 
     def join(word: re.Match[str]) -> str:
         """Move the end of a word that a hyphen splits into the line of its beginning."""

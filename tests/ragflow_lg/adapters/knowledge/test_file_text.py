@@ -234,12 +234,23 @@ def test_unreadable_files_are_an_error_with_the_reason(
         ("a.txt", "天" * 60_000),
         ("a.txt", "\n" * 200_000 + "x"),
         ("a.txt", "a b " * 50_000),
+        ("a.html", "<meta " * 100_000),
     ],
 )
 def test_small_files_need_little_time_and_memory(name: str, content: str) -> None:
     start = time.process_time()
     chunks = split_file(read_file(name, content.encode()), 256, 32)
     assert sum(len(chunk.content) for chunk in chunks) < 1_000_000
+    assert time.process_time() - start < 10
+
+
+def test_patterns_need_linear_time() -> None:
+    start = time.process_time()
+    for pattern in (file_text._SPLIT_WORD, file_text._COMPOUND):  # pyright: ignore[reportPrivateUsage]
+        for text in ("x" * 300_000, "x-" * 150_000, "xx-\n" * 100_000):
+            pattern.sub("", text)
+    for text in (b"<f " * 300_000, b"</f> <v> " * 100_000, b"<f/>" + b" " * 300_000):
+        file_text._EMPTY_FORMULA.search(text)  # pyright: ignore[reportPrivateUsage]
     assert time.process_time() - start < 10
 
 
