@@ -1,6 +1,7 @@
 """Fakes and helpers for tests, without patching. They may import every package, but no test module.
 
 - ``a2a_agent``: an agent of another server, made with the A2A SDK.
+- ``a2a_client``: a client of the A2A SDK.
 - ``agents``: play one turn of an agent with a scripted model and scripted tools.
 - ``agent_tools``: tools without a service: a look-up, a sum, a slow one, a failing one, one that creates files.
 - ``canvas``: small canvas documents, their plans and diagnostics.

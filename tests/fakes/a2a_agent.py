@@ -97,7 +97,7 @@ async def remote_agent(
         name="Printer",
         description="Prints.",
         version="1",
-        supported_interfaces=[  # as behind a proxy: nobody is reached at this address
+        supported_interfaces=[  # as an agent that does not know its proxy: nobody is reached at this address
             AgentInterface(url="https://printer.internal/rpc", protocol_binding=kind, protocol_version=version)
             for kind, version in interfaces
         ],

@@ -4,27 +4,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
-import httpx
 import pytest
-from a2a.client import A2ACardResolver, A2AClientError, Client, ClientCallContext, ClientConfig, ClientFactory
-from a2a.types import (
-    CancelTaskRequest,
-    GetExtendedAgentCardRequest,
-    GetTaskRequest,
-    Message,
-    Part,
-    Role,
-    SendMessageRequest,
-    StreamResponse,
-    SubscribeToTaskRequest,
-    Task,
-    TaskState,
-)
+from a2a.client import A2AClientError, Client, ClientCallContext
+from a2a.types import CancelTaskRequest, GetExtendedAgentCardRequest, GetTaskRequest, Part, SubscribeToTaskRequest, Task
 from a2a.utils.errors import A2AError, TaskNotFoundError
-from google.protobuf.json_format import MessageToDict, ParseDict
-from google.protobuf.struct_pb2 import Value
+from google.protobuf.json_format import MessageToDict
 
 from ragflow_lg.server.http.shared.request_bodies import TURN_BYTES
+from tests.fakes.a2a_client import WIRES, message, open_client, send, state_of, text_of, update
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, says, start_app
 
@@ -33,72 +20,14 @@ DAYS = {"name": "How long?", "type": "integer", "optional": True}
 TRIP = says("{begin@days} days in {begin@city}", {"mode": "task", "inputs": {"city": CITY, "days": DAYS}})
 
 REFUSALS = (A2AError, A2AClientError)
-WIRES = [("JSONRPC", "1.0"), ("HTTP+JSON", "1.0"), ("JSONRPC", "0.3")]
 
 
 @asynccontextmanager
 async def client_of(
     server: AppServer, agent_id: str, wire: tuple[str, str] = WIRES[0], key: str = "", **options: Any
 ) -> AsyncGenerator[Client]:
-    """Yield a client of the SDK that speaks one protocol and version."""
-    headers = {"Authorization": f"Bearer {key or server.key}"}
-    async with httpx.AsyncClient(headers=headers, timeout=30) as http:
-        card = await A2ACardResolver(http, f"{server.url}/a2a/{agent_id}").get_agent_card()
-        for interface in list(card.supported_interfaces):
-            if (interface.protocol_binding, interface.protocol_version) != wire:
-                card.supported_interfaces.remove(interface)
-        config = ClientConfig(httpx_client=http, supported_protocol_bindings=[wire[0]], **options)
-        yield ClientFactory(config).create(card)
-
-
-def message(*parts: Any, task: str = "", context: str = "") -> SendMessageRequest:
-    """Return a message with texts, values of fields and files."""
-    built = [
-        part
-        if isinstance(part, Part)
-        else Part(text=part)
-        if isinstance(part, str)
-        else Part(data=ParseDict(part, Value()))
-        for part in parts
-    ]
-    ids: Any = {"message_id": "m", "task_id": task, "context_id": context}
-    return SendMessageRequest(message=Message(role=Role.ROLE_USER, parts=built, **ids))
-
-
-async def send(client: Client, *parts: Any, **ids: str) -> Task:
-    """Return the task that a message has begun or continued, as the client sees it at the end."""
-    task = Task()
-    async for each in client.send_message(message(*parts, **ids)):
-        update(task, each)
-    return task
-
-
-def update(task: Task, each: StreamResponse) -> None:
-    """Change a task as an update says."""
-    match each.WhichOneof("payload"):
-        case "task":
-            task.CopyFrom(each.task)
-        case "status_update":
-            task.status.CopyFrom(each.status_update.status)
-        case "artifact_update":
-            change = each.artifact_update
-            known = [artifact for artifact in task.artifacts if artifact.artifact_id == change.artifact.artifact_id]
-            if known and change.append:
-                known[0].parts.extend(change.artifact.parts)
-            elif known:
-                known[0].CopyFrom(change.artifact)
-            else:
-                task.artifacts.append(change.artifact)
-        case other:
-            raise AssertionError(other)
-
-
-def state_of(task: Task) -> str:
-    return TaskState.Name(task.status.state).removeprefix("TASK_STATE_")
-
-
-def text_of(task: Task) -> str:
-    return "".join(part.text for artifact in task.artifacts for part in artifact.parts)
+    async with open_client(f"{server.url}/a2a/{agent_id}", key or server.key, wire, **options) as client:
+        yield client
 
 
 def asked(task: Task) -> str:
