@@ -36,6 +36,8 @@ NOTICE = "Demo data: this result is a sample. Nothing was sent, or the settings 
 TRY_S = 10.0
 """How long a node may try to run with what the settings have."""
 
+_OWN = frozenset({"database", "dataset", "memory", "model", "reranker", "search_option"})
+"""The kinds of `ragflow_lg.component.spec.Requirement` that are really asked. Others are services of somebody else."""
 _MAX_TOPIC_CHARS = 80
 _SIGN = "would stand here"
 _ROWS: Sequence[dict[str, JsonValue]] = (
@@ -93,7 +95,8 @@ def _has_samples(ctx: RunContext, node: PlanNode) -> bool:
 
 async def _try(ctx: RunContext, node: PlanNode, run: Callable[[], Awaitable[R]]) -> R | None:
     """Return the result of what has no effect outside, or None for a sample."""
-    if node.spec.effects_of(ctx, node.params) != "writes":
+    asks_others = any(need.kind not in _OWN for need in node.spec.requires(node.params))
+    if not asks_others and node.spec.effects_of(ctx, node.params) != "writes":
         try:
             async with asyncio.timeout(TRY_S):
                 found = await run()
@@ -145,6 +148,8 @@ def _example_outputs(node: PlanNode, text: str) -> dict[str, JsonValue]:
     for name, part in schemas.items():
         if name.startswith("_") or part.get("default", "") is None:
             continue
-        example = example_value({key: value for key, value in part.items() if key != "default" or value}, name)
-        outputs[name] = text if part.get("type") == "string" else example
+        if part.get("type") == "string" and text not in outputs.values():
+            outputs[name] = text
+        else:
+            outputs[name] = True if part.get("default") is False else example_value(part, name)
     return outputs

@@ -32,8 +32,8 @@ export function Chat({ messages, turn, problem, problems, isBusy, begin, inputs,
   const onResend = isBusy ? undefined : actions.onResend;
   return html`<section class="chat" aria-label=${t("conversation")}>
     ${tools}
-    ${(begin?.is_demo || turn?.isDemo) && html`<p class="hint" role="note">${t("demo")}</p>`}
     <div class="messages" tabindex="0" role="log" aria-label=${t("conversation")} aria-busy=${isBusy}>
+      ${(begin?.is_demo || turn?.isDemo) && html`<p class="hint" role="note">${t("demo")}</p>`}
       ${hasPrologue && html`<article class="prologue"><${Markdown} text=${begin.prologue} /></article>`}
       ${messages.map((message, at) => html`<${Message} key=${at} message=${message} onCite=${actions.onCite}
         onEdit=${onResend && ((/** @type {string} */ text) => onResend(at, text))}

@@ -29,6 +29,10 @@ class Forbidden:
         Forbidden.calls += 1
         raise AssertionError
 
+    def ask(self, *_: Any) -> Any:
+        Forbidden.calls += 1
+        raise AssertionError
+
     async def run(self, *_: Any) -> Any:
         raise AssertionError
 
@@ -39,7 +43,7 @@ class Forbidden:
 def demo(**more: Any) -> Services:
     """Return services of a demo, in which a mailer and databases are configured that must not be asked."""
     protocols = {protocol.__name__: protocol for protocol, _, _ in find_services()}
-    forbidden = {protocols[name]: Forbidden() for name in ("Mailer", "Databases")}
+    forbidden = {protocols[name]: Forbidden() for name in ("Mailer", "Databases", "RemoteAgents")}
     models = ConfiguredModels(ChatModelSettings(override_model=DEMO))
     return fake_services(models=models, is_demo=True, integrations=forbidden, **more)
 
@@ -66,6 +70,9 @@ def notices(result: Result) -> list[str]:
         ("Invoke", {"url": "https://example.com/", "method": "POST"}, "result", "would stand here"),
         ("ExeSQL", {"sql": "DROP TABLE t", "connection": "mine"}, "formalized_content", "| Sample B | 80 |"),
         ("Email", EMAIL, "success", "True"),
+        ("Invoke", {"url": "https://example.com/"}, "status_code", "0"),
+        ("A2A", {"agent": "theirs", "query": "x"}, "content", "would stand here"),
+        ("A2A", {"agent": "theirs", "query": "x"}, "task", ""),
         ("CodeExec", {"outputs": {"rows": {"type": "Array<Number>"}}}, "rows", "[1, 1]"),
     ],
 )

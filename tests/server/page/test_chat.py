@@ -259,3 +259,16 @@ async def test_snippets_have_the_address_and_keys_on_request(browser: Browser, t
         await expect(panel).to_contain_text(f"{server.url}/chat/{agent}#auth=beta-")
         keys = (await server.get(f"{server.url}/native/v1/keys"))["keys"]
         assert [key["agents"] for key in keys] == [[agent]]
+
+
+async def test_a_demo_says_so_above_the_conversation(browser: Browser, tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
+        sign = shown.page.get_by_text("Demo: the demo model answers")
+        await open_agent(server, shown.page, TRIP)
+        await expect(shown.page.get_by_text("Where to travel?")).to_be_visible()
+        await expect(sign).to_have_count(0)
+        state = server.app_state
+        server.app_state = replace(state, services=replace(state.services, is_demo=True))
+        server.app.state.app_state = server.turns._app_state = server.app_state
+        await shown.page.reload()
+        await expect(sign).to_be_visible()
