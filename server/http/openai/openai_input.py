@@ -30,7 +30,7 @@ _TEXTS = ("text", "input_text", "output_text", "refusal")
 _FILES = ("image_url", "input_image", "input_audio", "file", "input_file")
 _UNREADABLE = ("video_url", "input_video")
 _SILENT = ("reasoning", "item_reference")
-"""Items that are no messages. A reference to a message has been replaced by it."""
+"""Items that clients repeat from a response. A reference to a message has been replaced by it."""
 
 
 class FilePart(Struct, frozen=True):
@@ -66,11 +66,11 @@ def read_question(messages: Sequence[Mapping[str, Any]], name: str) -> Question:
     question = Question()
     for number, message in enumerate(messages):
         kind, role = to_text(message.get("type")), to_text(message.get("role"))
-        if not role and kind not in ("", "message", *_SILENT):
-            raise RequestError(f"{name}[{number}] has the unsupported type {kind[:64]!r}. {_NO_TOOLS}", 101)
+        if not role and kind in _SILENT:
+            continue
         text, files = _read_content(f"{name}[{number}].content", role, message.get("content"))
         read.append((role, text, files))
-        if role in ("system", "developer") and text:
+        if role not in ("user", "assistant"):
             question.ignored.append(f"{name}[{number}]")
     require_turn_size(sum(len(text) for _, text, _ in read))
     last = max((index for index, (role, _, _) in enumerate(read) if role == "user"), default=None)
@@ -93,9 +93,6 @@ def require_turn_size(size: int) -> None:
     if size > TURN_BYTES:
         text = f"Without its files, the body is larger than {TURN_BYTES:,} bytes, the limit for turns."
         raise RequestError(text, 413, status=413)
-
-
-_NO_TOOLS = "An agent calls its own tools."
 
 
 def _read_content(place: str, role: str, content: Any) -> tuple[str, list[FilePart]]:

@@ -1,6 +1,7 @@
 """What OpenAI's clients can send beside the conversation: what is refused, and what changes nothing here.
 
-Everything else is named in a header of the response; see `name_ignored`.
+Everything else is named in a header of the response; see `name_ignored`. That includes tools which a model may, but
+need not call: Open WebUI sends its own with each message.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.base.lenient_values import as_map
 
-_TOOLS = "An agent uses the tools of its canvas; a client's tools are never called."
+_TOOLS = "An agent uses the tools of its canvas, and never calls those of a client."
 _FORM = "The canvas decides what form the answer has: its LLM or Agent can have a structured output."
 _ONE = "An agent gives one answer of text."
 _TOKENS = "An agent's answer can come from several models; nothing is known about single tokens."
@@ -21,9 +22,7 @@ REFUSED: Mapping[str, tuple[tuple[Any, ...], str]] = {
     "n": ((1,), _ONE),
     "modalities": ((["text"],), _ONE),
     "audio": ((), _ONE),
-    "tools": (([],), _TOOLS),
     "tool_choice": (("none", "auto"), _TOOLS),
-    "functions": (([],), _TOOLS),
     "function_call": (("none", "auto"), _TOOLS),
     "web_search_options": ((), _TOOLS),
     "response_format": (({"type": "text"},), _FORM),

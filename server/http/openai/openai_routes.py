@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import BeforeValidator, Field
@@ -60,7 +61,7 @@ router = make_router("OpenAI-compatible", "", OpenaiRoute)
 STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
 
 
-MAX_MODELS = 1000
+MODELS_PER_QUERY = 1000
 _QUOTA = "insufficient_quota"
 """OpenAI's type and code for a quota that is used up."""
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
@@ -95,8 +96,13 @@ def respond_openai_error(error: RequestError) -> Response:
 async def list_models(request: Request, caller: Authenticated) -> dict[str, Any]:
     """List the agents as models."""
     agents = AgentRepository(get_app_state(request).database, caller.tenant)
-    rows, _ = await agents.find(AgentQuery(page_size=MAX_MODELS))
-    return {"object": "list", "data": [_build_model(agent) for agent in rows]}
+    models: list[dict[str, Any]] = []
+    for page in count(1):
+        rows, total = await agents.find(AgentQuery(page=page, page_size=MODELS_PER_QUERY))
+        models += [_build_model(agent) for agent in rows]
+        if not rows or len(models) >= total:
+            break
+    return {"object": "list", "data": models}
 
 
 @router.get("/v1/models/{agent_id}")

@@ -6,6 +6,7 @@ import httpx
 import openai
 import pytest
 
+from ragflow_lg.server.http.openai import openai_routes
 from ragflow_lg.server.http.openai.chat_conversations import read_conversation
 from ragflow_lg.server.http.openai.openai_parameters import REFUSED, UNSEEN
 from ragflow_lg.server.http.openai.openai_routes import ChatBody
@@ -123,6 +124,13 @@ async def test_a_whole_conversation_starts_a_session_with_its_messages(server: A
         "You are Ada.",
     ]
     assert (row["round"], row["name"]) == (2, "Who am I?")
+
+
+async def test_all_agents_are_listed(server: AppServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openai_routes, "MODELS_PER_QUERY", 2)
+    made = {await server.agent(ECHO) for _ in range(5)}
+    async with client_of(server, "/v1") as client:
+        assert {model.id async for model in client.models.list()} == made
 
 
 async def test_agents_are_listed_as_models(server: AppServer) -> None:
@@ -386,6 +394,27 @@ async def test_parameters_are_refused_or_named(server: AppServer) -> None:
     assert (await ask(n=None)).status_code == 200
     answer = await ask(temperature=0.2, max_tokens=7, stream_options={"include_usage": True}, stream=True)
     assert answer.headers["x-ignored-fields"] == "temperature, max_tokens, messages%5B0%5D"
+
+
+OPEN_WEBUI: Any = {
+    "stream": True,
+    "stream_options": {"include_usage": True},
+    "params": {},
+    "tools": [{"type": "function", "function": {"name": "search_notes", "parameters": {"type": "object"}}}],
+}
+"""What Open WebUI 0.12 sends with each message beside the messages: its built-in tools belong to every model."""
+
+
+async def test_requests_of_open_webui_in_both_forms(server: AppServer) -> None:
+    agent_id, system = await server.agent(ECHO), {"role": "system", "content": "Use your tools."}
+    body: dict[str, Any] = {"model": agent_id, "messages": [system, *user("hi")[1:]], **OPEN_WEBUI}
+    chat = await server.client.post(f"{server.url}/v1/chat/completions", json=body)
+    assert (chat.status_code, "hi" in chat.text) == (200, True)
+    assert chat.headers["x-ignored-fields"] == "params, tools, messages%5B0%5D"
+    part = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
+    body = {"model": agent_id, "input": [part], "instructions": "Use your tools.", **OPEN_WEBUI}
+    responses = await server.client.post(f"{server.url}/v1/responses", json=body)
+    assert "event: response.completed" in responses.text
 
 
 def test_the_docs_name_every_parameter() -> None:
