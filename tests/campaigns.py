@@ -21,6 +21,7 @@ PROGRAMS = {
     "fuzz-api": "api_fuzz",
     "versions": "versions oldest newest",
     "noisy": "noisy",
+    "real-model": "real_model",
     "retrieval": "retrieval keywords wordllama",
     "templates": "templates tests/fixtures/canvas",
     "workers": "workers",

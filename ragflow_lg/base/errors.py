@@ -142,6 +142,8 @@ class ServiceError(RagflowLgError, code="service"):
 
     status: int = 0
     """The HTTP status with which the service refused the request, if that is known."""
+    is_too_long: bool = False
+    """Whether a model refused the request for its length."""
 
     def __init__(self, message: str, *, is_retryable: bool = False, retry_after_s: float = 0.0) -> None:
         self.is_retryable = is_retryable

@@ -68,6 +68,8 @@ from ragflow_lg.services.chat import (
 _THINKING_ADVICE = "Raise its limit of tokens, or set thinking to disabled if the model can answer without it."
 _MIN_WINDOW_TOKENS = 1_000
 """Shorter requests fit into every window, so that no server has to be asked."""
+_SHARES = (0.75, 0.5)
+"""Which parts of a window are tried after refusals, because tokens are only estimated."""
 MAX_SYSTEM_CHARS = 30_000
 MAX_MESSAGES_CHARS = 30_000
 MAX_ANSWER_CHARS = 20_000
@@ -401,30 +403,41 @@ async def ask_for_answer(
 ) -> ChatAnswer:
     """Call the model as `ask` does, and once more if its answer is empty.
 
-    A request that is refused as too long for a window, which becomes known by this, is cut and sent once more.
+    A request that is refused as too long is cut and sent again.
 
     Raises:
         ServiceError: if a call fails, or the answer stays empty.
     """
-    window = model.context_tokens
     for _ in range(EMPTY_TRIES):
-        try:
-            answer = await ask(ctx, model, request, show)
-        except ServiceError as error:
-            is_learned = error.status and model.context_tokens < window
-            shorter = _fit_request(ctx, request, model.context_tokens) if is_learned else request
-            if shorter == request:
-                raise
-            answer = await ask(ctx, model, request := shorter, show)
+        request, answer = await _ask_shorter(ctx, model, request, show)
         if not is_empty(answer) or ctx.compatibility.old_values:
             return answer
     raise empty_answer_error(ctx)
 
 
-def _fit_request(ctx: RunContext, request: ChatRequest, context_tokens: int) -> ChatRequest:
-    """Return a request without tools that fits into a window."""
+async def _ask_shorter(
+    ctx: RunContext, model: ChatModel, request: ChatRequest, show: AnswerSink | None
+) -> tuple[ChatRequest, ChatAnswer]:
+    """Call the model; if it refuses the length, with ever shorter requests. Return the last one and its answer."""
+    window = model.context_tokens
+    for share in _SHARES:
+        try:
+            return request, await ask(ctx, model, request, show)
+        except ServiceError as error:
+            # The refusal may have told the window. Otherwise the estimate of tokens was too low.
+            room = model.context_tokens if model.context_tokens < window else int(window * share)
+            window = model.context_tokens
+            shorter = _fit_request(ctx, request, room, window) if error.is_too_long else request
+            if shorter == request:
+                raise
+            request = shorter
+    return request, await ask(ctx, model, request, show)
+
+
+def _fit_request(ctx: RunContext, request: ChatRequest, room: int, context_tokens: int) -> ChatRequest:
+    """Return a request without tools that fits into a part of a window."""
     whole = (request.system, cast("tuple[ChatMessage, ...]", request.messages))
-    system, messages = fitted = fit_context(*whole, context_tokens)
+    system, messages = fitted = fit_context(*whole, room)
     if left_out := describe_left_out(whole, fitted, context_tokens):
         ctx.notice(left_out)
     return replace(request, system=system, messages=tuple(messages))

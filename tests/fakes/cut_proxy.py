@@ -17,6 +17,8 @@ class CutProxy:
         self.is_cut = False
         self.drops_next_reply = False
         """Whether to drop the next reply of the server and close its connection."""
+        self.pause_s = 0.0
+        """How long it waits after each event of a stream."""
         self.url = ""
 
     def cut(self) -> None:
@@ -44,18 +46,21 @@ class CutProxy:
                 if is_answer and self.drops_next_reply:
                     self.drops_next_reply = False
                     break
-                target.write(data)
-                await target.drain()
+                for piece in data.splitlines(keepends=True) if is_answer and self.pause_s else [data]:
+                    target.write(piece)
+                    await target.drain()
+                    if self.pause_s and piece.startswith(b"data:"):
+                        await asyncio.sleep(self.pause_s)
         target.transport.abort()
 
 
 @asynccontextmanager
 async def cut_proxy(url: str) -> AsyncGenerator[CutProxy]:
-    """Serve a proxy for the Redis server at ``url`` on a free port."""
+    """Serve a proxy for the server at ``url`` on a free port."""
     proxy = CutProxy(url)
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
-    proxy.url = f"redis://{host}:{port}"
+    proxy.url = f"{urlsplit(url).scheme}://{host}:{port}"
     yield proxy
     proxy.cut()
     server.close()

@@ -32,6 +32,7 @@ from ragflow_lg.integrations.sql.configured_databases import ConfiguredDatabases
 from ragflow_lg.integrations.sql.sql_settings import SqlSettings
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.runs.wire.wire_events import Message
+from ragflow_lg.services.chat import ChatModels
 from ragflow_lg.services.databases import Databases
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from ragflow_lg.services.knowledge import Dataset
@@ -98,12 +99,10 @@ def judge(path: Path) -> Verdict:
     if era == "pipeline":
         return Verdict(name, False, "was compiled, but should be refused")
     source = path.read_bytes()
-    request: TurnRequest = {"inputs": dict(sample_answers(plan.form))}
-    if b"sys.files" in source:
-        request["files"] = ["notes.txt"]
     try:
         turns = 3 if upgrade_source(source, load_catalog()).changes else 1
-        status, error, shown = asyncio.run(asyncio.wait_for(_run(plan, request, turns), LIMIT_S))
+        has_files = b"sys.files" in source
+        status, error, shown = asyncio.run(asyncio.wait_for(play_plan(plan, turns, has_files=has_files), LIMIT_S))
     except RagflowLgError as failure:
         status, error, shown = "failed", str(failure), ""
     if name in SILENT:
@@ -142,8 +141,15 @@ def _judge_refusal(name: str, era: str, errors: list[Diagnostic]) -> Verdict:
     return Verdict(name, bool(codes), "refused " + " ".join(codes))
 
 
-async def _run(plan: Plan, request: TurnRequest, turns: int) -> tuple[str, str | None, str]:
-    models = ConfiguredModels(ChatModelSettings(override_model=DEMO))
+async def play_plan(
+    plan: Plan, turns: int = 1, *, has_files: bool = False, models: ChatModels | None = None
+) -> tuple[str, str | None, str]:
+    """Return the status, the error and the text of a conversation, with the demo model by default."""
+    request: TurnRequest = {
+        "inputs": dict(sample_answers(plan.form)),
+        **({"files": ["notes.txt"]} if has_files else {}),
+    }
+    models = models or ConfiguredModels(ChatModelSettings(override_model=DEMO))
     databases = {Databases: ConfiguredDatabases(SqlSettings(), AddressGuard())}
     services = fake_services(models=models, integrations=databases, is_demo=True)
     runner = Runner(lower_plan(plan), services, saver=InMemorySaver())

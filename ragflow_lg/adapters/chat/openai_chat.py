@@ -416,7 +416,7 @@ class OpenAIChat:
                 is_retryable=found.is_retryable and not refused,
                 retry_after_s=found.retry_after_s,
             )
-            failure.status = found.status
+            failure.status, failure.is_too_long = found.status, refused == "context_tokens"
             raise failure from None
 
     def explain(self, error: Exception, found: ClientFailure) -> str:
@@ -432,7 +432,7 @@ class OpenAIChat:
 
     def _explain_refusal(self, refused: str, text: str) -> str:
         """Return a refusal with the setting that avoids it, and remember what it says about the model."""
-        refusal = text if len(text) <= _MAX_REFUSAL_CHARS else f"{text[:_MAX_REFUSAL_CHARS]}…"
+        refusal = f"{text.rstrip('.')}." if len(text) <= _MAX_REFUSAL_CHARS else f"{text[:_MAX_REFUSAL_CHARS]}…"
         if refused == "parameter":
             return f"{refusal} Switch this parameter off in the canvas."
         if refused == "counts_streams":

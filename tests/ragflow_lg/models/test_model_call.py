@@ -92,6 +92,7 @@ class RefusingModel(ScriptedModel):
     """Refuses long requests. The first refusal names the window."""
 
     window = 1000
+    is_known = False
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
         self._refuse(request)
@@ -105,9 +106,9 @@ class RefusingModel(ScriptedModel):
     def _refuse(self, request: ChatRequest) -> None:
         if estimate_usage(request, "").prompt_tokens > self.window:
             self.requests.append((False, request))
-            self.context_tokens = self.window
+            self.context_tokens = self.context_tokens if self.is_known else self.window
             error = ServiceError("The request is too long.")
-            error.status = 400
+            error.is_too_long = True
             raise error
 
 
@@ -127,9 +128,17 @@ async def test_a_request_that_is_refused_for_its_length_is_cut_and_sent_once_mor
     assert await read_deltas(sink) == [("hi", "")] * is_streamed
 
 
-async def test_a_request_that_is_refused_although_its_window_was_known_is_not_sent_again() -> None:
-    ctx, _ = context()
-    model = RefusingModel(context_tokens=RefusingModel.window)
-    with pytest.raises(ServiceError, match="too long"):
-        await ask_for_answer(ctx, model, CONVERSATION)
-    assert len(model.requests) == 1
+async def test_a_request_that_is_refused_although_its_window_was_known_is_cut_twice() -> None:
+    for window, sizes in ((730, [1000, 727]), (490, [1000, 727, 485]), (400, [1000, 727, 485])):
+        ctx, _ = context()
+        model = RefusingModel([Reply("hi")], context_tokens=1000)
+        model.window = window
+        model.is_known = True
+        question = ChatRequest("", ({"role": "user", "content": "q" * 4000},))
+        if window < 485:
+            with pytest.raises(ServiceError, match="too long"):
+                await ask_for_answer(ctx, model, question)
+        else:
+            assert (await ask_for_answer(ctx, model, question)).text == "hi"
+        assert [estimate_usage(request, "").prompt_tokens for _, request in model.requests] == sizes
+        assert len(ctx.notices) == len(sizes) - 1
