@@ -74,6 +74,7 @@ MAX_SYSTEM_CHARS = 30_000
 MAX_MESSAGES_CHARS = 30_000
 MAX_ANSWER_CHARS = 20_000
 MAX_ERROR_CHARS = 2_000
+MAX_REFUSED_CHARS = 500
 MAX_NAMES = 100
 """How many tools, and how many calls of one answer, are reported."""
 
@@ -508,14 +509,14 @@ async def read_structured(ctx: RunContext, model: ChatModel, answer: str, schema
     if ctx.compatibility.unchecked_answers:
         return await ctx.services.workers.run(read_answer, answer)
     if ctx.finish_reason == "length" and not is_whole_json(answer):
-        ctx.refusals += 1
+        _refuse(ctx, answer)
         raise cut_data_error()
     if problem := find_thinking_problem(answer):
-        ctx.refusals += 1
+        _refuse(ctx, answer)
         raise ComponentError(f"{problem}. {_THINKING_ADVICE}")
     value, problems = await ctx.services.workers.run(read_and_check, answer, schema)
     if problems:
-        ctx.refusals += 1
+        _refuse(ctx, answer)
         shown_answer = shorten(strip_thinking(answer), model.context_tokens // 4)
         ctx.feedback = [
             {"role": "assistant", "content": shown_answer},
@@ -523,3 +524,9 @@ async def read_structured(ctx: RunContext, model: ChatModel, answer: str, schema
         ]
         raise ComponentError("The model's answer does not match the schema: " + " ".join(problems))
     return value
+
+
+def _refuse(ctx: RunContext, answer: str) -> None:
+    """Count an answer that is no data, and say what the model has written."""
+    ctx.refusals += 1
+    ctx.notice(f"The model's answer, which is not used: {' '.join(answer.split())[:MAX_REFUSED_CHARS]}")

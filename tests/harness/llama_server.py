@@ -34,11 +34,11 @@ class LlamaServer:
         self.url = f"http://{HOST}:{self._port}"
         self._process: asyncio.subprocess.Process | None = None
 
-    async def start(self, tokens: int = TOKENS) -> None:
+    async def start(self, tokens: int = TOKENS, window: int = WINDOW) -> None:
         """Start the server, again if it runs, and wait until it answers."""
         await self.kill()
         pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-        command = (sys.executable, __file__, str(self._port), str(WINDOW), str(tokens))
+        command = (sys.executable, __file__, str(self._port), str(window), str(tokens))
         self._process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=null, stderr=null)
         async with asyncio.timeout(START_S), httpx.AsyncClient(trust_env=False) as client:
             while True:

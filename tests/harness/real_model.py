@@ -48,6 +48,7 @@ LIMIT_S = 240.0
 CANVASES = 10
 """How many real canvases are played: the smallest ones that compile."""
 MODEL = "smol@Local"
+SMALL_WINDOW = 512
 MANY_TOKENS = 1000
 """A limit of an answer that is still being written when something happens to it."""
 STORY = "Tell me a long story about a lighthouse."
@@ -183,15 +184,15 @@ async def force_schema(stage: Stage) -> str:
 async def fill_window(stage: Stage) -> str:
     """A conversation that outgrows the window loses its oldest turns, and a long question is cut; both is said."""
     document = compile_canvas(one_node(message_history_window_size=22), load_catalog())
-    async with open_models(stage.server.url) as models:
+    await stage.server.start(window=SMALL_WINDOW)
+    async with open_models(stage.server.url, context_tokens=SMALL_WINDOW) as models:
         runner = Runner(document, fake_services(models=models), saver=InMemorySaver())
-        turns = [await play_turn(runner, f"{turn}. " + "Tell me about the sea. " * 140) for turn in range(2)]
-        played = turns[-1]
-        assert [turn.run.error for turn in turns] == [None] * 2
-        assert "oldest messages" in played.notices, played.notices
-        played = await play(models, one_node(), "Tell me about the sea. " * 1000)
-    assert played.run.status == "succeeded", played.run.error
-    assert "the question was cut" in played.notices, played.notices
+        turns = [await play_turn(runner, f"{turn}. " + "Tell me about the sea. " * 25) for turn in range(4)]
+        long = await play(models, one_node(), "Tell me about the sea. " * 1000)
+    await stage.server.start()
+    assert [turn.run.error for turn in (*turns, long)] == [None] * 5
+    assert "oldest messages" in turns[-1].notices, turns[-1].notices
+    assert "the question was cut" in long.notices, long.notices
     return "says what was left out"
 
 
@@ -240,7 +241,7 @@ async def choose_category(stage: Stage) -> str:
 
 
 async def wait_for_tokens(stage: Stage) -> str:
-    """One token a second is shown as it comes."""
+    """One token a second is shown piece by piece."""
     async with open_models(stage.slow.url) as models:
         played = await play(models, one_node(), "Count to three.", _cancel_after(4))
     gaps = [later - earlier for earlier, later in zip(played.times, played.times[1:], strict=False)]

@@ -52,7 +52,7 @@ async def probe_abilities(model: OpenAIChat) -> Abilities:
     if known.has_vision is None:
         found["has_vision"] = _is_read(plain, await _ask(forced, replace(_ASKED, images=(_white_image(),))))
     if known.has_schemas is None and (answer := await _ask(forced, replace(_ASKED, schema=_SCHEMA))) is not None:
-        # Nobody asked for JSON, so it is JSON only if the server forces the schema. llama.cpp permits a fence around it.
+        # Nobody asked for JSON, so it is JSON only if the server forces it. llama.cpp permits a fence around it.
         found["has_schemas"] = answer.text.lstrip().startswith(("{", "```json")) or None
     if known.thinks is None and plain is not None:
         found["thinks"] = bool(split_thoughts(plain.text)[0]) or None

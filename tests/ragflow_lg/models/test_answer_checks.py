@@ -75,13 +75,14 @@ async def test_an_empty_answer_is_requested_again_and_then_an_error(is_shown: bo
     assert "empty answer" in turn.outputs["_ERROR"]
 
 
-async def test_structured_data_that_was_cut_off_is_never_repaired() -> None:
+async def test_structured_data_that_was_cut_off_is_never_repaired(caplog: pytest.LogCaptureFixture) -> None:
     reply = Reply('{"city": "Par', end="length")
     turn = await play(reply, Reply('{"city": "Paris"}'), outputs=SCHEMA, max_retries=1)
     assert turn.outputs["structured"] == {"city": "Paris"}
     turn = await play(reply, outputs=SCHEMA, max_retries=0)
     assert turn.run.status == "failed"
     assert "cut off" in turn.outputs["_ERROR"]
+    assert 'The model\'s answer, which is not used: {"city": "Par' in caplog.text
     whole = Reply('{"city": "Paris"}' + " " * 50, end="length")
     assert (await play(whole, outputs=SCHEMA)).outputs["structured"] == {"city": "Paris"}
 
