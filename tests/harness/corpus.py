@@ -145,10 +145,9 @@ async def play_plan(
     plan: Plan, turns: int = 1, *, has_files: bool = False, models: ChatModels | None = None
 ) -> tuple[str, str | None, str]:
     """Return the status, the error and the text of a conversation, with the demo model by default."""
-    request: TurnRequest = {
-        "inputs": dict(sample_answers(plan.form)),
-        **({"files": ["notes.txt"]} if has_files else {}),
-    }
+    request: TurnRequest = {"inputs": dict(sample_answers(plan.form))}
+    if has_files:
+        request["files"] = ["notes.txt"]
     models = models or ConfiguredModels(ChatModelSettings(override_model=DEMO))
     databases = {Databases: ConfiguredDatabases(SqlSettings(), AddressGuard())}
     services = fake_services(models=models, integrations=databases, is_demo=True)
