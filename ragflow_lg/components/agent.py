@@ -344,7 +344,7 @@ async def _outputs(run: AgentLoop, params: Params, text: str) -> Outputs:
         stream.begin()
         await stream.write([AnswerPart(added)])
         await stream.finish_text()
-    return Outputs(content=stream.answer or stream.text)
+    return Outputs(content=stream.answer + added if stream.answer else stream.text)
 
 
 @component(
