@@ -58,6 +58,27 @@ async def test_the_beginning_of_an_interrupted_answer_is_shown() -> None:
 
 
 @each_row(
+    ("second", "status", "content"),
+    [
+        (Reply("It is better."), "succeeded", "It is better."),  # also without a citation
+        (Reply(""), "succeeded", "<think>Running the wikipedia_search_0 tool..."),
+        (Reply(error="down"), "failed", "<think>Running the wikipedia_search_0 tool..."),
+    ],
+)
+async def test_with_old_values_all_is_written_again_inside_the_thinking(
+    second: Reply, status: str, content: str
+) -> None:
+    replies = [LOOK, Reply(f"<think>hm</think>It is [ID:{NUMBER}]."), second]
+    turn = await play_agent(replies, CITES, compat={"old_values": True})
+    assert (turn.run.status, turn.run.answer) == (status, "")
+    assert turn.outputs["content"] == content
+    sent = turn.model.requests[-1][1]
+    shown = "<think>Running the wikipedia_search_0 tool..."
+    assert sent.messages[0]["content"] == f"{shown}hm</think>It is [ID:{NUMBER}]."
+    assert [tool.name for tool in sent.tools] == ["wikipedia_search_0"]
+
+
+@each_row(
     ("turns", "replies", "answer"),
     [
         (4, ["Vientiane.", f"Vientiane [ID:{NUMBER}]."], f"Vientiane [ID:{NUMBER}]."),
