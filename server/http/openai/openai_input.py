@@ -5,6 +5,7 @@ Both have roles and parts. Parts other than text are files of the turn.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 MAX_FILES = 20
 """Maximum number of files in the parts of a request."""
+FETCH_S = 60.0
+"""How long fetching all of them may take. Together they may have as many bytes as one upload that a run reads."""
 _TEXTS = ("text", "input_text", "output_text", "refusal")
 _FILES = ("image_url", "input_image", "input_audio", "file", "input_file")
 _UNREADABLE = ("video_url", "input_video")
@@ -128,39 +131,69 @@ def require_reader(plan: Plan, part: FilePart) -> None:
     )
 
 
-async def load_file(part: FilePart, http: HttpClient) -> dict[str, Any]:
-    """Return a file as a turn takes it: the id of an upload, or its content. Addresses are fetched.
+async def load_files(parts: Sequence[FilePart], http: HttpClient) -> list[dict[str, Any]]:
+    """Return files as a turn takes them: the id of an upload, or the content. Addresses are fetched.
 
     Raises:
-        RequestError: If the part contains no file, or it cannot be fetched.
+        RequestError: If a part contains no file, or it cannot be fetched.
     """
+    left = MAX_READ_BYTES
+    files: list[dict[str, Any]] = []
+    try:
+        async with asyncio.timeout(FETCH_S):
+            for part in parts:
+                file = _find_content(part)
+                if file is None:
+                    file, size = await _fetch(part, http, left)
+                    left -= size
+                files.append(file)
+    except TimeoutError:
+        raise RequestError(f"The files of the request were not fetched within {FETCH_S:g} s.", 101) from None
+    return files
+
+
+def _find_content(part: FilePart) -> dict[str, Any] | None:
+    """Return a file whose content or id is in the request, or None."""
     fields = part.fields
     if file_id := to_text(fields.get("file_id")):
         return {"id": file_id}
-    name = to_text(fields.get("filename")) or part.kind
-    url = next(filter(None, (to_text(fields.get(key)) for key in _CONTENTS)), "")
+    url = _url_of(part)
     if part.kind == "input_audio":
         kind = normalize_mime_type(f"audio/{to_text(fields.get('format')) or 'wav'}")
         url = f"data:{kind};base64,{to_text(fields.get('data'))}"
-    if url.startswith("data:"):
-        file = {"name": name, "content": url}
-        try:
-            inline_bytes(file)
-        except ServiceError as error:
-            raise RequestError(f"{part.place}: {error}", 101) from error
-        return file
+    if not url.startswith("data:"):
+        return None
+    file = {"name": _name_of(part), "content": url}
+    try:
+        inline_bytes(file)
+    except ServiceError as error:
+        raise RequestError(f"{part.place}: {error}", 101) from error
+    return file
+
+
+async def _fetch(part: FilePart, http: HttpClient, max_bytes: int) -> tuple[dict[str, Any], int]:
+    """Return the file at an address, and its size."""
+    url = _url_of(part)
     if not url.lower().startswith(("http://", "https://")):
         text = "must contain an address (http, https or data:) or the `file_id` of an upload."
         raise RequestError(f"{part.place} {text}", 101)
     try:
-        answer = await http.send(HttpRequest("GET", url, is_binary=True, max_response_bytes=MAX_READ_BYTES))
+        answer = await http.send(HttpRequest("GET", url, is_binary=True, max_response_bytes=max(max_bytes, 1)))
     except ServiceError as error:
         raise RequestError(f"{part.place} cannot be fetched: {error}", 101) from error
     if answer.status != 200:
         raise RequestError(f"{part.place} cannot be fetched: its server returned status {answer.status}.", 101)
     kind = next((value for key, value in answer.headers.items() if key.lower() == "content-type"), "")
-    content = base64.b64encode(answer.content).decode()
-    return {"name": name, "content": f"data:{normalize_mime_type(kind)};base64,{content}"}
+    content = f"data:{normalize_mime_type(kind)};base64,{base64.b64encode(answer.content).decode()}"
+    return {"name": _name_of(part), "content": content}, len(answer.content)
+
+
+def _url_of(part: FilePart) -> str:
+    return next(filter(None, (to_text(part.fields.get(key)) for key in _CONTENTS)), "")
+
+
+def _name_of(part: FilePart) -> str:
+    return to_text(part.fields.get("filename")) or part.kind
 
 
 _CONTENTS = ("url", "image_url", "file_data", "file_url")

@@ -17,7 +17,7 @@ from ragflow_lg.server.agents.agent_versions import DRAFT, PUBLISHED
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.http.openai.chat_conversations import find_session, read_conversation
-from ragflow_lg.server.http.openai.openai_input import Question, load_file, require_reader, require_turn_size
+from ragflow_lg.server.http.openai.openai_input import Question, load_files, require_reader, require_turn_size
 from ragflow_lg.server.http.shared.auth import ApiCaller, get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import await_while_connected, begin_stream
 from ragflow_lg.server.http.shared.ragflow_routes import Text
@@ -187,7 +187,7 @@ async def begin_turn(
     if runner is not None and parts:
         require_reader(runner.plan, parts[0])
         http = get_app_state(request).services_of(caller.tenant).http
-        body = body.model_copy(update={"files": [*body.files, *[await load_file(part, http) for part in parts]]})
+        body = body.model_copy(update={"files": [*body.files, *await load_files(parts, http)]})
     if runner is not None and body.inputs and not session.is_new and await runner.pauses(session.row.id):
         query = ""  # the fields are the answer; the last message was answered before
     turn_request = build_turn_request(caller, session.row, query, body)
