@@ -155,8 +155,9 @@ class LocalEmbedder:
 
     def _embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         tokenizer, weights = _load_local_model()
-        found = tokenizer.encode_batch([*texts], add_special_tokens=False)
-        return [weights[each.ids].sum(axis=0, dtype="f4").tolist() for each in found]
+        # One by one: `encode_batch` starts threads, and complains when the process forks later.
+        words = (tokenizer.encode(text, add_special_tokens=False).ids for text in texts)
+        return [weights[each].sum(axis=0, dtype="f4").tolist() for each in words]
 
 
 @lru_cache(maxsize=1)
