@@ -28,7 +28,7 @@ _QUESTIONS = ("query", "q", "question", "keyword", "keywords", "search_query", "
 """Names of the arguments of tools that take a question."""
 _MARKS = ("would now ", "would stand here", "(demo data)")
 """What shows that a text was written by this model, or is a sample."""
-_LABEL = re.compile(r"(the )?(user|question|query|task|topic)[\w' ]{0,20}?( is |:|：)\s*(?=\S)", re.IGNORECASE)
+_LABEL = re.compile(r"(the )?(user|question|query|task|topic)[\w'’‘ ]{0,20}?( is |:|：)\s*(?=\S)", re.IGNORECASE)
 """What prompts say before a question."""
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+")
 

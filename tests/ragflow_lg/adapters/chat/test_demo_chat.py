@@ -63,6 +63,7 @@ async def test_without_a_match_the_last_category_comes_first_and_others_follow()
     ("prompt", "expected"),
     [
         ("The user's query is Where is it?", "*Planner* would now answer “Where is it?”."),
+        ("User‘s query：Where is it?", "*Planner* would now answer “Where is it?”."),
         ("Outline:\n*Writer* would now answer “Where”.", "*Planner* would now write its answer."),
         ("x" * 200, f"*Planner* would now answer “{'x' * 119}…”."),
     ],
