@@ -7,14 +7,15 @@ what its prompt template can write; its ``/v1/models`` the window that the model
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ragflow_lg.base.errors import ForeignJsonError
-from ragflow_lg.base.foreign_json import SMALL_BYTES, read_foreign_json
-from ragflow_lg.base.json_scanner import JsonLimits
+from ragflow_lg.base.foreign_json import read_foreign_json
+from ragflow_lg.base.json_scanner import TEXT_LIMITS
 from ragflow_lg.base.lenient_values import as_list, as_map, as_text
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 TIMEOUT_S = 3.0
 """How long a server may take for each question."""
 
-_LIMITS = JsonLimits(SMALL_BYTES)
 _MIN_TOKENS, _MAX_TOKENS = 128, 100_000_000
 _WINDOWS = ("max_model_len", "loaded_context_length", "context_length", "context_window", "max_context_length")
 _VERSION = re.compile(r"/v\d+$")
@@ -130,8 +130,9 @@ async def ask_for_abilities(
 
     async def ask(method: str, url: str, body: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
         response = await connections.request(method, url, headers=headers, json=body, timeout=TIMEOUT_S)
-        is_small = response.status_code == 200 and len(response.content) <= SMALL_BYTES
-        return as_map(read_foreign_json(response.content, _LIMITS)) if is_small else {}
+        # The lists of some hosts have hundreds of kilobytes.
+        is_well = response.status_code == 200
+        return as_map(await asyncio.to_thread(read_foreign_json, response.content, TEXT_LIMITS)) if is_well else {}
 
     import httpx
 

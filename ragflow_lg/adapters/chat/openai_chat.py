@@ -427,7 +427,7 @@ class OpenAIChat:
 
     def _refused(self, found: ClientFailure) -> str:
         """Return which part of the request the server does not take, by its name in `REFUSALS`; else ``""``."""
-        is_refusal = found.status >= 400 and found.status not in _OTHER_CAUSES
+        is_refusal = 400 <= found.status <= 501 and found.status not in _OTHER_CAUSES
         return find_refused(found.text) if is_refusal else ""
 
     def _explain_refusal(self, refused: str, text: str) -> str:

@@ -46,6 +46,13 @@ async def test_a_server_that_fails_tells_nothing_more() -> None:
     assert (window.context_tokens, asked) == (8192, ["/v1/models", "/props"])
 
 
+async def test_the_list_of_a_host_may_be_long() -> None:
+    rows = [{"id": f"{number}", "description": "x" * 1000} for number in range(500)]
+    for more, window in (([], 4096), ([{"id": "y" * 2_000_000}], None)):
+        answer = {"data": [*rows, {"id": "m", "context_length": 4096}, *more]}
+        assert (await ask({"/v1/models": answer}))[0].context_tokens == window
+
+
 async def test_ollamas_own_api_is_asked_directly() -> None:
     loaded = {"models": [{"name": "m:latest", "context_length": 2048}]}
     for answers, window in (({"/api/ps": loaded}, 2048), ({"/api/show": {"parameters": "num_ctx 4096"}}, 4096)):
