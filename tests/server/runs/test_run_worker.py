@@ -1,12 +1,13 @@
 """Servers and workers as processes, on a real Redis."""
 
 import asyncio
+import json
 import re
 import signal
 import sqlite3
 import tomllib
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -246,3 +247,37 @@ async def test_streams_are_whole_while_workers_and_a_server_are_killed() -> None
     tally = await disturb(10, 0, 1.0, lambda line: None, workers=2)
     assert (tally.problems, tally.turns) == ([], 10)
     assert tally.kills
+
+
+async def test_a_response_goes_on_at_another_server(redis_url: str, tmp_path: Path) -> None:
+    slow, queue = reply(*"abcdefghij", piece_delay_s=0.2), QUEUE.format(redis_url=redis_url)
+    async with (
+        MockLLM([slow, reply("second")]) as model,
+        replicas(tmp_path, redis_url, model.base_url, 2, more=queue, plays=False) as (first, second),
+        worker(tmp_path),
+    ):
+        agent, received = await create_agent(first), list[dict[str, Any]]()
+        urls = [
+            str(server.client.base_url).replace("/api/v1", "/v1/responses").rstrip("/") for server in (first, second)
+        ]
+        body = {"model": agent, "input": "x", "stream": True}
+        with suppress(httpx.TransportError):
+            async with first.client.stream("POST", urls[0], json=body) as answer:
+                async for line in answer.aiter_lines():
+                    received += events_of(line)
+                    if len(received) == 6:
+                        first.process.kill()
+        assert received[-1]["type"] == "response.output_text.delta"
+        place = f"{urls[1]}/{received[0]['response']['id']}"
+        rest = await second.client.get(place, params={"stream": True, "starting_after": len(received) - 1})
+        received += events_of(rest.text)
+        assert [event["sequence_number"] for event in received] == list(range(len(received)))
+        done = received[-1]["response"]
+        assert [item["content"][0]["text"] for item in done["output"]] == ["abcdefghij", "second"]
+        assert (await second.client.get(place)).json() == done
+        following = {"model": agent, "input": "y", "previous_response_id": done["id"]}
+        assert (await second.client.post(urls[1], json=following)).json()["session_id"] == done["session_id"]
+
+
+def events_of(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
