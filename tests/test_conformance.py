@@ -1,8 +1,13 @@
 """Every conformance case: the project's own ones, and the recorded ones if available."""
 
+import re
+
 import pytest
 
+from ragflow_lg.dsl.compatibility import RAGFLOW
+from tests.architecture.sources import ROOT
 from tests.conftest import FIXTURES, SHARED
+from tests.harness.agreement import find_differing_fields
 from tests.harness.cases import Case, read_cases
 from tests.harness.conformance import judge
 from tests.harness.play import play
@@ -48,6 +53,21 @@ def test_the_case_has_ragflows_result_with_its_option(case: Case) -> None:
 @each_row("case", RECORDED)
 def test_recorded_case_passes(case: Case) -> None:
     check(case)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not RECORDED, reason="the folder ../shared/conformance does not exist")
+def test_the_pages_say_how_many_recordings_have_ragflows_result() -> None:
+    cases = list(read_cases(SHARED / "conformance/cases"))
+    by_default = sum(not find_differing_fields(case) for case in cases)
+    with_options = sum(not find_differing_fields(case.with_compatibility(RAGFLOW)) for case in cases)
+    readme, page = (" ".join((ROOT / name).read_text("utf-8").split()) for name in ("README.md", "docs/fidelity.md"))
+    assert re.findall(r"(\d+) of (\d+) recorded behaviours .*? and (\d+) with", readme) == [
+        (str(by_default), str(len(cases)), str(with_options))
+    ]
+    assert f"Of {len(cases)} recorded cases, {by_default} have" in page
+    assert f"that is compared, and {with_options} with all" in page
+    assert f"The {len(cases) - with_options} that differ with all options" in page
 
 
 @each_row("case", PAUSING)
