@@ -33,7 +33,7 @@ R = TypeVar("R", ToolResult, ComponentOutputs)
 NOTICE = "Demo data: this result is a sample. Nothing was sent, or the settings lack what the node needs."
 """Says in the events and the trace that a node has got a sample."""
 
-TRY_S = 10.0
+TRY_S = 20.0
 """How long a node may try to run with what the settings have."""
 
 _OWN = frozenset({"database", "dataset", "memory", "model", "reranker", "search_option"})

@@ -1,5 +1,6 @@
 """Runs with the demo model: what is really asked, what gets samples, and that nothing is sent."""
 
+from pathlib import Path
 from typing import Any
 
 from ragflow_lg.adapters.chat.chat_settings import DEMO, ChatModelSettings
@@ -11,6 +12,7 @@ from ragflow_lg.services.services import Services
 from tests.fakes.canvas import node
 from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.mcp_servers import FakeServer
+from tests.fakes.recordings import record, replay
 from tests.fakes.regions import CATALOG, play_run, runner_of
 from tests.fakes.run import Result, run_component
 from tests.fakes.services import ScriptedHttp, fake_services
@@ -124,6 +126,17 @@ async def test_tools_of_mcp_servers_are_not_called() -> None:
     answer, _ = await play_run(runner_of(components, services=demo(servers={"s": server})).start("s", {"query": "x"}))
     assert answer.endswith("would now answer “x” with what its tool returned.")
     assert not server.calls
+
+
+async def test_a_replay_of_a_demo_has_the_same_samples(tmp_path: Path) -> None:
+    components = {
+        "r": node("Retrieval", {"dataset_ids": ["x"], "query": "{sys.query}"}, ["i"]),
+        "i": node("Invoke", {"url": "https://example.com/", "method": "POST"}, ["m"]),
+        "m": node("Message", {"content": ["{r@formalized_content} {i@result}"]}),
+    }
+    run_, events = await record(tmp_path / "tape.jsonl", components, demo(knowledge=FakeKnowledge()))
+    assert run_.answer.count("would stand here") == 3
+    assert (await replay(tmp_path / "tape.jsonl", components))[1] == events
 
 
 async def test_without_a_demo_nothing_is_a_sample() -> None:
