@@ -50,13 +50,17 @@ class DemoChat:
     has_tools = True
     has_schemas = False
 
-    def __init__(self, title: str = "") -> None:
-        """Initialize with the title of the node that asks, if it is known."""
+    def __init__(self, title: str = "", *, calls_tools: bool = False) -> None:
+        """Initialize with the title of the node that asks, if it is known.
+
+        Only in a demo, where tools send nothing, it ``calls_tools``: it may also answer because no key was found.
+        """
         self._title = " ".join(title.replace("*", "").split())
+        self._calls_tools = calls_tools
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
         """Return the whole answer."""
-        if call := _find_call(request):
+        if self._calls_tools and (call := _find_call(request)):
             return ChatAnswer("", (call,), usage=Usage(calls=1))
         return ChatAnswer(_answer(request, self._title), usage=Usage(calls=1))
 

@@ -61,7 +61,7 @@ class ConfiguredModels:
         self._settings = settings
         self._providers = _by_name(settings.providers)
         self._all_providers = {**_by_name(settings.known_providers), **self._providers}
-        self._demo = DemoChat(title)
+        self._demo = DemoChat(title, calls_tools=is_demo(settings.override_model))
         self._endpoints: dict[str, Endpoint] = {} if endpoints is None else endpoints
 
     def restrict(self, settings: ChatModelSettings) -> ConfiguredModels:

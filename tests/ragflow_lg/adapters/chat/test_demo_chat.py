@@ -77,13 +77,15 @@ async def test_one_tool_that_takes_a_question_is_called_in_the_first_round() -> 
     tools = (ToolSchema("browse", "", {"properties": {"url": {}}}), ToolSchema("find", "parcels", search))
     tools = (*tools, ToolSchema("other", "weather", search))
     request = user_request("Where are parcels?", tools=tools)
-    (call,) = (await DemoChat("A").complete(request)).calls
+    demo = DemoChat("A", calls_tools=True)
+    (call,) = (await demo.complete(request)).calls
     assert (call.name, json.loads(call.arguments)) == ("find", {"days": 1, "query": "Where are parcels?"})
     after = ChatRequest("", (*request.messages, {"role": "tool", "tool_call_id": "demo", "content": "r"}), tools=tools)
-    assert await DemoChat("A").complete(after) == ChatAnswer(
+    assert await demo.complete(after) == ChatAnswer(
         "*A* would now answer “Where are parcels?” with what its tool returned.", usage=Usage(calls=1)
     )
-    assert [delta.calls async for delta in DemoChat("A").stream(request)][-1] == (call,)
+    assert not (await DemoChat("A").complete(request)).calls
+    assert [delta.calls async for delta in demo.stream(request)][-1] == (call,)
 
 
 @each_row(
