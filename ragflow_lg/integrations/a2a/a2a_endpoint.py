@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 
-from ragflow_lg.base.errors import RequestError, SettingsError
+from ragflow_lg.base.errors import RagflowLgError, RequestError, SettingsError
 from ragflow_lg.base.extras import require
 from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.server.http.native.problem_details import respond_problem, to_problem
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 PREFIX = "/a2a"
 CARD_PATHS = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 """Where the card is; programs of version 0.2 look for the second one."""
+
+_PLAIN = (400, 404, 422)
 
 
 class A2aEndpoint:
@@ -46,24 +49,31 @@ class A2aEndpoint:
         try:
             await asyncio.to_thread(_import)
             if path in CARD_PATHS and not request.headers.get("authorization"):
-                await _respond_card(request)(scope, receive, send)
+                await _respond_card(_cards().public_card(_find_address(request)))(scope, receive, send)
                 return
             caller = await authenticate(request)
             agent = await load_agent(request, caller, scope["path_params"]["agent_id"])
             receive = await _read_body(request)
-        except RequestError as error:
-            if error.status not in (400, 404):  # the others are counted, and say when to come again
+            call = _tasks().AgentCall(Request(scope, receive), agent, caller, _find_address(request))
+            if path in CARD_PATHS:
+                await _respond_card(await call.card())(scope, receive, send)
+                return
+        except RagflowLgError as error:
+            problem = to_problem(error)
+            if problem.status not in _PLAIN:  # the others are counted, and say when to come again
                 raise
-            await respond_problem(to_problem(error))(scope, receive, send)
+            await respond_problem(problem)(scope, receive, send)
             return
-        tasks: Any = import_module("ragflow_lg.integrations.a2a.agent_tasks")
-        call = tasks.AgentCall(Request(scope, receive), agent, caller, _find_address(request))
         inner = {**scope, "path": path, "raw_path": path.encode(), "root_path": "", "ragflow_lg.a2a": call}
-        if path in CARD_PATHS:
-            card = import_module("ragflow_lg.integrations.a2a.agent_cards")
-            await respond_json(card.encode_card(await call.card()))(scope, receive, send)
-            return
         await _open_routes()(inner, receive, send)
+
+
+def _tasks() -> Any:
+    return import_module("ragflow_lg.integrations.a2a.agent_tasks")
+
+
+def _cards() -> Any:
+    return import_module("ragflow_lg.integrations.a2a.agent_cards")
 
 
 def _import() -> None:
@@ -71,7 +81,7 @@ def _import() -> None:
         require("a2a", "The A2A endpoint")
     except SettingsError as error:
         raise RequestError(str(error), status=404) from error
-    import_module("ragflow_lg.integrations.a2a.agent_tasks")
+    _tasks()
 
 
 def _find_address(request: Request) -> str:
@@ -79,9 +89,8 @@ def _find_address(request: Request) -> str:
     return f"{str(request.base_url).rstrip('/')}{PREFIX}/{request.path_params['agent_id']}"
 
 
-def _respond_card(request: Request) -> Any:
-    cards = import_module("ragflow_lg.integrations.a2a.agent_cards")
-    return respond_json(cards.encode_card(cards.public_card(_find_address(request))))
+def _respond_card(card: Any) -> Response:
+    return respond_json(_cards().encode_card(card))
 
 
 async def _read_body(request: Request) -> Receive:

@@ -85,7 +85,7 @@ MAX_ID_CHARS = 64
 STATES: Mapping[str, TaskState] = {
     "running": TaskState.TASK_STATE_WORKING,
     "interrupted": TaskState.TASK_STATE_WORKING,  # a server continues it
-    "answered": TaskState.TASK_STATE_WORKING,
+    "answered": TaskState.TASK_STATE_CANCELED,  # given up, since no run of the task has followed
     "waiting": TaskState.TASK_STATE_INPUT_REQUIRED,
     "succeeded": TaskState.TASK_STATE_COMPLETED,
     "failed": TaskState.TASK_STATE_FAILED,
@@ -402,8 +402,9 @@ async def _find_task(call: AgentCall, task_id: str) -> _Task:
         for later in await repository.later(run):
             if later.status == "refused":
                 continue
-            if runs[-1].status not in _CONTINUED or await control.state(runs[-1]) == "cancelled":
-                break
+            record = await control.record(runs[-1])
+            if runs[-1].status not in _CONTINUED or (record is not None and record.status == "cancelled"):
+                break  # another turn
             runs.append(later)
     return _Task(call, task_id, runs)
 

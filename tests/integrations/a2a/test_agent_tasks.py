@@ -10,10 +10,11 @@ from a2a.types import CancelTaskRequest, GetExtendedAgentCardRequest, GetTaskReq
 from a2a.utils.errors import A2AError, TaskNotFoundError
 from google.protobuf.json_format import MessageToDict
 
+from ragflow_lg.base import extras
 from ragflow_lg.server.http.shared.request_bodies import TURN_BYTES
 from tests.fakes.a2a_client import WIRES, message, open_client, send, state_of, text_of, update
 from tests.fakes.services import Reply
-from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, says, start_app
+from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, canvas, says, start_app
 
 CITY = {"name": "Where to?", "type": "line", "optional": False}
 DAYS = {"name": "How long?", "type": "integer", "optional": True}
@@ -135,6 +136,11 @@ async def test_a_task_is_stopped(tmp_path: Path) -> None:
             async with client_of(server, form, wire) as client:
                 task = await send(client, "hi")
                 assert state_of(await client.cancel_task(CancelTaskRequest(id=task.id))) == "CANCELED"
+                another = await send(client, "hi", context=task.context_id)
+                assert (another.context_id, another.id == task.id) == (task.context_id, False)
+                assert text_of(await send(client, "7", task=another.id)) == "Size 7"
+                given_up = await client.get_task(GetTaskRequest(id=task.id))
+                assert (state_of(given_up), text_of(given_up)) == ("CANCELED", "")
 
 
 async def test_a_failure_has_our_text_and_code(tmp_path: Path) -> None:
@@ -184,6 +190,22 @@ async def test_a_card_is_whole_with_a_key_only(tmp_path: Path) -> None:
             assert strange.status_code == 404
             old = (await http.get(paths[0], headers={"Authorization": f"Bearer {server.key}"})).json()
             assert (old["protocolVersion"], old["url"]) == ("0.3", f"{server.url}/a2a/{agent}")
+
+
+async def test_a_canvas_with_errors_has_no_card(tmp_path: Path) -> None:
+    async with start_app(tmp_path, busy_s=5) as server:
+        agent = await server.agent(canvas(("begin", "Begin", {}, ["x"]), ("x", "Nobody", {}, [])))
+        path = f"{server.url}/a2a/{agent}/.well-known/agent-card.json"
+        answer = await server.client.get(path)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (422, "canvas-invalid")
+
+
+async def test_the_endpoint_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with start_app(tmp_path, busy_s=5) as server:
+        monkeypatch.setattr(extras, "find_spec", lambda name: None)
+        answer = await server.client.get(f"{server.url}/a2a/{'0' * 32}/.well-known/agent-card.json")
+    assert answer.status_code == 404
+    assert "Install them with: " in answer.json()["error"]["message"]
 
 
 async def test_tasks_belong_to_their_tenant_and_agent(tmp_path: Path) -> None:
