@@ -1,4 +1,4 @@
-"""MCP server tools that an agent uses.
+"""Tools of servers that an agent uses: of MCP servers, and operations of APIs.
 
 A canvas lists servers by their ids in the settings, with the tools that its model may use and their schemas, so the
 servers are not queried for them. Source: RAGFlow's ``common/mcp_tool_call_conn.py``.
@@ -15,7 +15,7 @@ from ragflow_lg.agents.agent_tool import SEARCH_ARGUMENTS, AgentTool, Outcome
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError, ServiceError, SettingsError
 from ragflow_lg.component.decorator import RunContext
-from ragflow_lg.component.spec import ServerTool
+from ragflow_lg.component.spec import Effects, ServerTool
 from ragflow_lg.engine.demo import describe_sample
 from ragflow_lg.models.structured_answer import find_problems, find_schema_problem
 from ragflow_lg.services.tool_policies import ServerAnswer, ToolServers
@@ -32,18 +32,24 @@ class _Declaration(NamedTuple):
     path: tuple[str | int, ...]
 
 
-def mcp_tools(ctx: RunContext, mcp: Iterable[Any], headers: Mapping[str, Any]) -> list[AgentTool]:
+async def mcp_tools(ctx: RunContext, mcp: Iterable[Any], headers: Mapping[str, Any]) -> list[AgentTool]:
     """Return the tools that a canvas lists, in order; ``headers`` come from the canvas.
 
     Raises:
         SettingsError: if a server is not in the settings, or a tool is not allowed there.
+        ServiceError: if the document that describes a tool cannot be read.
     """
     tools: list[AgentTool] = []
     header_texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in headers.items()}
     for tool in _declarations(mcp):
         if isinstance(tool, Finding):
             continue  # reported by the compiler
-        ctx.services.of(ToolServers).check(tool.server, tool.name)
+        servers = ctx.services.of(ToolServers)
+        servers.check(tool.server, tool.name)
+        known = next(iter(await servers.find_tool(tool.server, tool.name)), None)
+        if known is not None:
+            tool = tool._replace(description=tool.description or known.description, parameters=known.schema)
+        effects = cast("Effects", known.effects if known is not None else "writes")
         call = partial(_call, ctx, tool, header_texts)
         names = (f"mcp:{tool.server}/{tool.name}",)
         argument = _search_argument(tool.parameters)
@@ -55,7 +61,9 @@ def mcp_tools(ctx: RunContext, mcp: Iterable[Any], headers: Mapping[str, Any]) -
                 tool.parameters,
                 call,
                 names=names,
-                search_argument=argument,
+                runs_once=known is not None and effects == "writes",
+                effects=effects,
+                search_argument="" if known is not None and effects == "writes" else argument,
                 returns_chunks=False,
             )
         )

@@ -62,6 +62,7 @@ CORE_PROTOCOLS = {
     "knowledge": "ragflow_lg.services.knowledge:Knowledge",
     "mcp": "ragflow_lg.services.tool_policies:ToolServers",
     "memories": "ragflow_lg.services.memories:Memories",
+    "openapi": "ragflow_lg.services.tool_policies:ToolServers",
     "speech": "ragflow_lg.services.speech:Speech",
     "sql": "ragflow_lg.services.databases:Databases",
 }

@@ -225,7 +225,8 @@ async def _answer(
 ) -> Outputs:
     ctx.budget.limit = params.max_total_tokens
     model = model or ctx.services.models.model(params.llm_id or "")
-    toolbox = Toolbox(ctx, [*component_tools(ctx), *mcp_tools(ctx, params.mcp, params.custom_header or {})])
+    server_tools = await mcp_tools(ctx, params.mcp, params.custom_header or {})
+    toolbox = Toolbox(ctx, [*component_tools(ctx), *server_tools])
     guidelines = find_guidelines(ctx, params)
     if toolbox.schemas and (learn := getattr(model, "learn", None)) is not None:
         await learn("has_tools")

@@ -137,10 +137,16 @@ class ServerTool(NamedTuple):
     name: str
     description: str
     schema: Mapping[str, JsonValue]
+    effects: str = ""
+    """What a call may change, if that is known; see `ragflow_lg.component.spec.ComponentSpec`."""
 
 
 class ToolServers(Protocol):
-    """The servers from the settings that implement the Model Context Protocol, by the ids that canvases use."""
+    """The servers in the settings that offer tools, over the Model Context Protocol or as an API, by their ids."""
+
+    def serves(self, server: str) -> bool:
+        """Return whether the settings have a server with this id."""
+        ...
 
     def check(self, server: str, tool: str) -> None:
         """Raise `SettingsError` if there is no such server, a canvas may not call the tool, or no call is possible."""
@@ -155,6 +161,15 @@ class ToolServers(Protocol):
             ServiceError: if the server is unreachable, disconnects, rejects the call or exceeds the size limit.
             SettingsError: if there is no such server.
             TimeoutError: if it does not answer in time; its argument is the limit in seconds.
+        """
+        ...
+
+    async def find_tool(self, server: str, tool: str) -> Sequence[ServerTool]:
+        """Return the tool if its server has a document that describes it; canvases describe the tools of others.
+
+        Raises:
+            SettingsError: if there is no such tool.
+            ServiceError: if its description cannot be read.
         """
         ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ragflow_lg.base.errors import RagflowLgError, SettingsError
 from ragflow_lg.base.extras import find_entry_points, load_entry_point
 from ragflow_lg.component.integration import find_services, missing_services
-from ragflow_lg.services.tool_policies import ToolGuard, ToolPolicies
+from ragflow_lg.services.tool_policies import ToolGuard, ToolPolicies, ToolServers
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.recording.player import Player
@@ -139,6 +139,29 @@ async def _open_player(player: Player, settings: Settings, policies: ToolPolicie
             yield player.wrap(services)
 
 
+class JoinedServers:
+    """The tool servers of several integrations: each call goes to the one that has the server."""
+
+    def __init__(self, parts: Sequence[ToolServers]) -> None:
+        self._parts = parts
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a method of `ToolServers`, which begins with the id of the server."""
+
+        def ask(server: str, *arguments: Any) -> Any:
+            part = next((part for part in self._parts if part.serves(server)), self._parts[0])
+            return getattr(part, name)(server, *arguments)
+
+        if name.startswith("_") or not hasattr(ToolServers, name):
+            raise AttributeError(name)
+        return ask
+
+    def for_tenant(self, settings: Settings, services: Services) -> JoinedServers:
+        """Return the servers of a tenant."""
+        parts: Any = self._parts
+        return JoinedServers([part.for_tenant(settings, services) for part in parts])
+
+
 @asynccontextmanager
 async def open_integrations(settings: Settings, services: Services) -> AsyncGenerator[Services]:
     """Add the services of the integrations, but those that a recording already plays.
@@ -146,10 +169,11 @@ async def open_integrations(settings: Settings, services: Services) -> AsyncGene
     The error of one that cannot be opened is raised at once if the settings describe it or the error is one of ours,
     or else where the service is asked for.
     """
-    services = replace(services, unopened=missing_services())
+    services, played = replace(services, unopened=missing_services()), services.integrations
     async with AsyncExitStack() as stack:
         for protocol, service, integration in find_services():
-            if protocol in services.integrations:
+            other = services.integrations.get(protocol)
+            if protocol in played or (other is not None and protocol is not ToolServers):
                 continue
             open_service: Any = None
             try:
@@ -162,5 +186,6 @@ async def open_integrations(settings: Settings, services: Services) -> AsyncGene
                     raise found from None
                 services = replace(services, unopened={**services.unopened, protocol: found})
             else:
+                opened = opened if other is None else JoinedServers((other, opened))
                 services = replace(services, integrations={**services.integrations, protocol: opened})
         yield services

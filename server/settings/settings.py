@@ -161,8 +161,8 @@ class CoreSettings(BaseSettings):
 
     @property
     def tool_servers(self) -> Mapping[str, Any]:
-        """The sections of MCP servers; none without their integration."""
-        return getattr(self, "mcp", {})
+        """The sections of MCP servers and of APIs; none without their integrations."""
+        return {**getattr(self, "openapi", {}), **getattr(self, "mcp", {})}
 
     def section(self, kind: type[T]) -> T:
         """Return the section of an integration."""

@@ -203,6 +203,13 @@ class FakeServers:
 
     check, call, list_tools = map(_of_server, ("check", "call", "list_tools"))
 
+    def serves(self, server: str) -> bool:
+        return server in self._servers
+
+    async def find_tool(self, server: str, tool: str) -> list[Any]:
+        """Know nothing of a tool, as of those of MCP servers."""
+        return []
+
 
 def fake_services(**replacements: Any) -> Services:
     """Return fake services; ``replacements`` replaces some by name. ``servers`` are tool servers by id."""

@@ -27,7 +27,7 @@ def test_every_folder_is_declared() -> None:
     assert {module.name for module in iter_modules(folder.__path__)} == FOUND.integrations.keys()
     assert FOUND.missing == {}
     probed = {name for name, integration in FOUND.integrations.items() if integration.probe}
-    assert probed == {"a2a", "browser", "code", "documents", "email", "knowledge", "mcp", "sql"}
+    assert probed == {"a2a", "browser", "code", "documents", "email", "knowledge", "mcp", "openapi", "sql"}
 
 
 @each_row("integration", FOUND.integrations.values())

@@ -57,6 +57,14 @@ class McpServers:
         self._tenants.append(make_servers(settings))
         return self._tenants[-1]
 
+    def serves(self, server: str) -> bool:
+        """Return whether there is a server with this id."""
+        return server in self._servers
+
+    async def find_tool(self, server: str, tool: str) -> Sequence[ServerTool]:
+        """Return nothing: only a session knows the tools."""
+        return ()
+
     def check(self, server: str, tool: str) -> None:
         """Raise an error if a canvas may not call a tool."""
         self[server].check(tool)

@@ -55,7 +55,7 @@ async def resources(only_tenant: str = "", model: str = "", **sections: Any) -> 
 
 def servers(services: Services) -> list[str]:
     opened: Any = services.of(ToolServers)
-    return sorted(opened._servers)
+    return sorted(opened._parts[0]._servers)
 
 
 async def test_a_tenant_has_the_models_keys_and_servers_of_its_section() -> None:
