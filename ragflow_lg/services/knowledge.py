@@ -172,11 +172,6 @@ class Embedder(Protocol):
     """An embedding model: it converts texts to vectors of a fixed length."""
 
     @property
-    def name(self) -> str:
-        """The display name."""
-        ...
-
-    @property
     def vector_model(self) -> str:
         """The model's name, or ``""`` if it is unknown. Vectors of two models are never compared."""
         ...

@@ -15,8 +15,6 @@ from tests.fakes.knowledge_models import HashingEmbedder
 class CountingEmbedder(HashingEmbedder):
     """Remembers what it embedded, and fails after so many texts."""
 
-    name = "counting"
-
     def __init__(self, fails_after: int = 10**9) -> None:
         self.texts: list[str] = []
         self._fails_after = fails_after

@@ -12,8 +12,7 @@ class WordEmbedder:
     """Vectors of word counts by a hash of the word; all cosines are positive."""
 
     def __init__(self, length: int = 8, name: str = "words") -> None:
-        self.length, self.name = length, name
-        self.vector_model = name
+        self.length, self.vector_model = length, name
 
     def vector(self, text: str) -> list[float]:
         counts = [0.05] * self.length
@@ -32,7 +31,7 @@ class WordEmbedder:
 class HashingEmbedder:
     """Unit vectors of 384 numbers: each different word of a text adds 1 or -1 to one of them."""
 
-    name = vector_model = "hashing"
+    vector_model = "hashing"
 
     async def embed_question(self, text: str) -> Sequence[float]:
         return self.vector(text)

@@ -64,7 +64,6 @@ class EndpointEmbedder:
         Raises:
             SettingsError: if the family has no embedding models, or its packages are not installed.
         """
-        self.name = id_
         self.vector_model = settings.model or id_
         self._settings = settings
         self._batch = settings.batch
@@ -143,7 +142,7 @@ class LocalEmbedder:
     The package's own loader is not used: it configures logging, writes a cache and may ask a hub for files.
     """
 
-    name = vector_model = LOCAL_MODEL
+    vector_model = LOCAL_MODEL
 
     async def embed_question(self, text: str) -> Sequence[float]:
         """Return the vector of a question. The model does not know scripts without spaces."""
@@ -178,7 +177,7 @@ def _load_local_model() -> tuple[Any, Any]:
 class NoEmbedder:
     """A `ragflow_lg.services.knowledge.Embedder` for datasets that are searched by keywords alone."""
 
-    name = vector_model = KEYWORDS
+    vector_model = KEYWORDS
 
     async def embed_question(self, text: str) -> Sequence[float]:
         """Return an empty vector."""

@@ -103,17 +103,17 @@ async def test_a_missing_key_or_model_names_what_to_set() -> None:
         ("m3@Silicon", "m3@Silicon"),
         ("m3@Silicon#x", "m3@Silicon"),
         ("", "bge"),
-        ("known@P", "known@P"),
+        ("known@P", "bge"),
     ],
 )
 def test_a_model_is_found_by_its_id(id_: str, name: str) -> None:
     known = {"known@P": ENDPOINT["bge"]}.get
-    assert ConfiguredEmbedders(ENDPOINT, default="bge", find_known=known).embedder(id_).name == name
+    assert ConfiguredEmbedders(ENDPOINT, default="bge", find_known=known).embedder(id_).vector_model == name
 
 
 async def test_without_settings_words_are_embedded_here_or_only_keywords_count(monkeypatch: pytest.MonkeyPatch) -> None:
     local = ConfiguredEmbedders({}).embedder("")
-    assert local.name == LOCAL_MODEL
+    assert local.vector_model == LOCAL_MODEL
     *vectors, long = np.array(await local.embed_chunks(["a car", "automobiles", "a banana", "car " * 20_000]))
     car, automobiles, banana = (vector / np.linalg.norm(vector) for vector in vectors)
     assert car @ automobiles > 0.4 > car @ banana
@@ -128,7 +128,7 @@ async def test_without_settings_words_are_embedded_here_or_only_keywords_count(m
     monkeypatch.setattr(embedders, "find_spec", find_none)
     for id_ in ("", KEYWORDS, "hashing-stand-in"):
         none = ConfiguredEmbedders({}).embedder(id_)
-        assert (none.name, await none.embed_question("q"), await none.embed_chunks(["a", "b"])) == (
+        assert (none.vector_model, await none.embed_question("q"), await none.embed_chunks(["a", "b"])) == (
             KEYWORDS,
             (),
             [()] * 2,
