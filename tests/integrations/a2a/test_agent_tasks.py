@@ -3,14 +3,17 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
+import sqlalchemy
 from a2a.client import A2AClientError, Client, ClientCallContext
 from a2a.types import CancelTaskRequest, GetExtendedAgentCardRequest, GetTaskRequest, Part, SubscribeToTaskRequest, Task
 from a2a.utils.errors import A2AError, TaskNotFoundError
 from google.protobuf.json_format import MessageToDict
 
 from ragflow_lg.base import extras
+from ragflow_lg.server.database.tables import VersionRow
 from ragflow_lg.server.http.shared.request_bodies import TURN_BYTES
 from tests.fakes.a2a_client import WIRES, message, open_client, send, state_of, text_of, update
 from tests.fakes.services import Reply
@@ -194,7 +197,10 @@ async def test_a_card_is_whole_with_a_key_only(tmp_path: Path) -> None:
 
 async def test_a_canvas_with_errors_has_no_card(tmp_path: Path) -> None:
     async with start_app(tmp_path, busy_s=5) as server:
-        agent = await server.agent(canvas(("begin", "Begin", {}, ["x"]), ("x", "Nobody", {}, [])))
+        agent = await server.agent(ECHO)
+        async with server.app_state.database.writing() as db:  # as if it was stored by a server with more components
+            broken = json.dumps(canvas(("begin", "Begin", {}, ["x"]), ("x", "Nobody", {}, [])))
+            await db.execute(sqlalchemy.update(VersionRow).where(VersionRow.agent_id == agent).values(dsl=broken))
         path = f"{server.url}/a2a/{agent}/.well-known/agent-card.json"
         answer = await server.client.get(path)
         assert (answer.status_code, answer.json()["error"]["code"]) == (422, "canvas-invalid")
@@ -202,7 +208,7 @@ async def test_a_canvas_with_errors_has_no_card(tmp_path: Path) -> None:
 
 async def test_the_endpoint_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with start_app(tmp_path, busy_s=5) as server:
-        monkeypatch.setattr(extras, "find_spec", lambda name: None)
+        monkeypatch.setattr(extras, "find_spec", Mock(return_value=None))
         answer = await server.client.get(f"{server.url}/a2a/{'0' * 32}/.well-known/agent-card.json")
     assert answer.status_code == 404
     assert "Install them with: " in answer.json()["error"]["message"]
