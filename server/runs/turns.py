@@ -168,8 +168,8 @@ class Turns:
         if not session.is_new:
             runs = RunRepository(self._app_state.database, agent.tenant)
             newest = session.newest_run if session.version is not None else await runs.newest(row.id)
-            if (head := await self._unread_run(newest, hashes)) is not None:
-                return self.rejoin(agent.tenant, head)
+            if (unread := await self.find_unread(agent.tenant, newest, request)) is not None:
+                return unread
         elif not row.name and isinstance(query := request.get("query"), str):
             row.name = query[:NAME_CHARS]
         runner = await self.runner(agent, row, session.version, is_page=bool(page_key))
@@ -211,6 +211,11 @@ class Turns:
             await asyncio.sleep(look_s)  # the run is about to begin or to be continued, or another process plays it
             look_s = min(look_s * 1.5, MAX_LOOK_S)
         return None
+
+    async def find_unread(self, tenant: str, newest: RunRow | None, request: TurnRequest) -> Turn | None:
+        """Return the turn of a session's last run if it answers the same request, and nobody has had its end."""
+        head = await self._unread_run(newest, self._digests(hash_request(request), _TEXT))
+        return self.rejoin(tenant, head) if head is not None else None
 
     def rejoin(self, tenant: str, head: RunHead) -> Turn:
         """Return the turn of a run whose client asks for the rest of the events."""

@@ -33,9 +33,10 @@ from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app
 from ragflow_lg.server.http.shared.event_stream import EventStream, Options
 from ragflow_lg.server.http.shared.ragflow_routes import Flag, OpenaiRoute, Text, make_router, with_examples
 from ragflow_lg.server.http.shared.responses import respond_json
-from ragflow_lg.server.http.shared.turn_sessions import load_agent, name_ignored
+from ragflow_lg.server.http.shared.turn_sessions import build_turn_request, load_agent, name_ignored
 from ragflow_lg.server.runs.run_control import RunControl
 from ragflow_lg.server.runs.turn_session import TurnSession
+from ragflow_lg.server.runs.turns import Turn
 from ragflow_lg.server.streaming.run_task import CONTINUE
 from ragflow_lg.services.chat import Usage
 
@@ -148,11 +149,15 @@ async def _respond(
         raise RequestError("`input` must contain a message of the user.", 101)
     if body.instructions:
         question.ignored.append("instructions")
-    session = await _open_session(request, caller, agent, body, question, referenced)
-    begun = begin_turn(request, caller, agent, session, body, question, CONTINUE if body.background else policy)
+    place = await _find_place(request, caller, agent, body, question, referenced)
+    policy = CONTINUE if body.background else policy
+    begun = (
+        _follow(place) if isinstance(place, Turn) else begin_turn(request, caller, agent, place, body, question, policy)
+    )
+    session_id = place.envelope.session_id if isinstance(place, Turn) else place.row.id
     echoed = {name: value for name in _ECHOED if (value := getattr(body, name))}
     created = get_app_state(request).now_ms() // 1000
-    writer = ResponseWriter(agent.id, created, session.row.id, **echoed, background=body.background)
+    writer = ResponseWriter(agent.id, created, session_id, **echoed, background=body.background)
     writer.first_event = 0 if body.stream else math.inf
     if body.background and not body.stream:
         writer.begin((await begun).envelope)
@@ -162,19 +167,32 @@ async def _respond(
     return name_ignored(response, [*ignored, *question.ignored])
 
 
-async def _open_session(
+async def _follow(turn: Turn) -> Turn:
+    return turn
+
+
+async def _find_place(
     request: Request, caller: ApiCaller, agent: AgentRow, body: ResponseBody, question: Question, referenced: str
-) -> TurnSession:
-    """Return the session after the previous response, or as for chat completions."""
+) -> TurnSession | Turn:
+    """Return the session after the previous response, or as for chat completions.
+
+    That is the turn itself if the request has begun it before: it must not begin another one in a copy of the session.
+    """
     turns, database = get_turns(request), get_app_state(request).database
-    if (repeated := await turns.find_repeated(caller.tenant)) is not None:  # it must not begin another session
-        return await open_session(request, caller, agent, body, question, repeated.envelope.session_id)
+    runs = RunRepository(database, caller.tenant)
+    if (repeated := await turns.find_repeated(caller.tenant)) is not None:
+        return repeated
     if body.previous_response_id:
         control, run = await _load_run(request, caller, body.previous_response_id)
         if run.agent_id != agent.id:
             raise RequestError("The previous response is one of another agent.", 101)
+        session, newest = await control.session(run.session_id), await runs.newest(run.session_id)
+        if newest is not None and newest.id != run.id and not question.files:
+            turn_request = build_turn_request(caller, session, question.query, body)
+            if (unread := await turns.find_unread(caller.tenant, newest, turn_request)) is not None:
+                return unread
         return TurnSession(await control.session((await control.after(run)).session_id))
-    run = await RunRepository(database, caller.tenant).get(referenced) if referenced else None
+    run = await runs.get(referenced) if referenced else None
     session = await SessionRepository(database, caller.tenant).get(run.session_id) if run else None
     return await open_session(request, caller, agent, body, question, referenced=session)
 

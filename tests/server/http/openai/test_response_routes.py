@@ -247,8 +247,13 @@ async def test_a_repeated_request_gets_the_same_response(server: AppServer) -> N
         first = await client.responses.create(model=agent_id, input="a")
         fields: Any = {"model": agent_id, "input": "b", "previous_response_id": first.id}
         headers = {"Idempotency-Key": "once"}
-        answers: list[Any] = [await client.responses.create(**fields, extra_headers=headers) for _ in range(2)]
+        create: Any = client.responses.create
+        answers = [await create(**fields, extra_headers=headers) for _ in range(2)]
         assert answers[0] == answers[1]
+        fields = {"model": agent_id, "input": "c", "previous_response_id": answers[0].id}
+        lost = await create(**fields, background=True)
+        await wait_while(lambda: server.running)
+        assert (await create(**fields)).id == lost.id
     assert len((await server.get(f"/agents/{agent_id}/sessions"))["data"]) == 1
 
 
