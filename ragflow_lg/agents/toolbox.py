@@ -44,11 +44,15 @@ class Toolbox:
         self._tools = {name: self._with_approval(tool) for name, tool in permitted}
 
     def _with_approval(self, tool: AgentTool) -> AgentTool:
-        """Return a tool that waits for approval, if it must. What was approved is called once."""
+        """Return a tool that waits for approval, if it must. What was approved is called once.
+
+        Agents and canvases go on after a crash or another question, so each call inside them is made once.
+        """
         names = (*tool.names, f"effects:{tool.effects}")
         if not any(permits.asks(names) for permits in self._permits):
             return tool
-        return replace(tool, needs_approval=True, runs_once=True, extra_attempts=0, search_argument="")
+        once = tool.runs_once or not tool.asks_models
+        return replace(tool, needs_approval=True, runs_once=once, extra_attempts=0, search_argument="")
 
     @property
     def schemas(self) -> tuple[ToolSchema, ...]:

@@ -165,12 +165,16 @@ def _by_field(pauses: Sequence[Pause], inputs: Mapping[str, Any]) -> dict[str, d
 
 
 def _from_query(pauses: Sequence[Pause], query: Any) -> dict[str, dict[str, Any]]:
-    """Use a text as the answer to the only open field, besides that for a reason of refusing a call."""
+    """Use a text as the answer to the only open field."""
+    field = find_only_field(pauses)
+    return {} if field is None or not to_text(query).strip() else {field[0]: {field[1]: {"value": query}}}
+
+
+def find_only_field(pauses: Iterable[Pause]) -> tuple[str, str] | None:
+    """Return the pause id and the name of the only open field, besides that for a reason of refusing a call."""
     fields = [(pause.id, field) for pause in pauses for field in form_fields(pause.inputs)]
     names = [(id_, field.name) for id_, field in fields if not (field.is_optional and is_question_field(field.name))]
-    if len(names) != 1 or not to_text(query).strip():
-        return {}
-    return {names[0][0]: {names[0][1]: {"value": query}}}
+    return names[0] if len(names) == 1 else None
 
 
 def _refuse_unknown(

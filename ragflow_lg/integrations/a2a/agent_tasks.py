@@ -48,7 +48,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from ragflow_lg.base.errors import RagflowLgError, RequestError, ServiceError, StreamError
 from ragflow_lg.base.json_scanner import parse_foreign_json
-from ragflow_lg.dsl.forms import form_fields, form_schema
+from ragflow_lg.dsl.forms import form_schema
 from ragflow_lg.integrations.a2a.agent_cards import describe_agent
 from ragflow_lg.integrations.a2a.agent_parts import (
     MAX_FILE_BYTES,
@@ -62,6 +62,7 @@ from ragflow_lg.integrations.a2a.agent_parts import (
     to_struct,
 )
 from ragflow_lg.runs.graph_input import check_begin
+from ragflow_lg.runs.pauses import find_only_field
 from ragflow_lg.runs.wire.wire_events import WireNodeStarted
 from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.agents.file_store import file_store
@@ -457,9 +458,8 @@ async def _answer(task: _Task, sent: Sent) -> _Task:
 
 def _read_answer(text: str, pauses: list[Pause]) -> dict[str, Any]:
     """Return a text as the value of the only field, or JSON as the values of several ones."""
-    names = [field.name for pause in pauses for field in form_fields(pause.inputs)]
-    if len(names) == 1:
-        return {names[0]: text}
+    if (field := find_only_field(pauses)) is not None:
+        return {field[1]: text}
     with suppress(ServiceError):
         values = parse_foreign_json(text)
         if isinstance(values, dict):

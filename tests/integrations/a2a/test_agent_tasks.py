@@ -16,8 +16,9 @@ from ragflow_lg.base import extras
 from ragflow_lg.server.database.tables import VersionRow
 from ragflow_lg.server.http.shared.request_bodies import TURN_BYTES
 from tests.fakes.a2a_client import WIRES, message, open_client, send, state_of, text_of, update
+from tests.fakes.agents import tool_calls
 from tests.fakes.services import Reply
-from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, canvas, says, start_app
+from tests.server.http.app_server import APPROVING, ECHO, FORM, MODEL, AppServer, canvas, says, start_app
 
 CITY = {"name": "Where to?", "type": "line", "optional": False}
 DAYS = {"name": "How long?", "type": "integer", "optional": True}
@@ -76,6 +77,17 @@ async def test_a_form_is_input_that_is_required(tmp_path: Path) -> None:
                 assert state_of(form) == "INPUT_REQUIRED"
                 for ids in ({"context": form.context_id}, {"task": (await send(client, "and again")).id}):
                     assert text_of(await send(client, "43", **ids)) == "Size 43"
+
+
+async def test_a_text_approves_a_call(tmp_path: Path) -> None:
+    replies = [tool_calls(("Helper_0", {"user_prompt": "pay 100"})), Reply("paid"), Reply("All is paid.")]
+    async with (
+        start_app(tmp_path, replies, busy_s=5) as server,
+        client_of(server, await server.agent(APPROVING), WIRES[0]) as client,
+    ):
+        task = await send(client, "Pay")
+        assert (state_of(task), "pay 100" in asked(task)) == ("INPUT_REQUIRED", True)
+        assert text_of(await send(client, "approve", task=task.id)).endswith("All is paid.")
 
 
 async def test_a_client_comes_back_to_a_task(tmp_path: Path) -> None:

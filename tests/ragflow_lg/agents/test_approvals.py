@@ -250,6 +250,22 @@ async def test_agents_that_are_tools_ask_in_one_form_through_the_node(approvals:
     assert len(turn.model.requests) == 6
 
 
+async def test_an_agent_that_was_approved_asks_about_its_own_calls(approvals: Approvals) -> None:
+    turn = await approvals.play(
+        tool_calls(("Helper_0", {"user_prompt": "write to ada"})),
+        Reply("", calls=[{"name": "Send_0", "arguments": {"to": "ada"}}], match="write to ada"),
+        Reply("told"),
+        Reply("ok"),
+        tools=[HELPER],
+        policies=ToolPolicies(ToolPermits(ask=("*",))),
+    )
+    for labels in (["Helper", "Helper: why not?"], ["Send", "Send: why not?"]):
+        (pause,) = await turn.runner.pauses("s")
+        assert [field["name"] for field in pause.inputs.values()] == labels
+        run = await answer(turn.runner, always(APPROVE))
+    assert (run.status, approvals.mailbox.actions, len(turn.model.requests)) == ("succeeded", ["send ada"], 4)
+
+
 def agent(prompt: str, downstream: Any = (), *tools: Any) -> dict[str, Any]:
     params = {"llm_id": "m@Test", "prompts": prompt, "tools": [entry("Send"), *tools], "cite": False}
     return node("Agent", params, downstream)

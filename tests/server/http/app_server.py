@@ -288,3 +288,12 @@ BROKEN = canvas(
     ("StringTransform:0", "StringTransform", {"method": "merge", "script": "{LLM:0@content}"}, ["Message:0"]),
     ("Message:0", "Message", {"content": ["{StringTransform:0@result}"]}, []),
 )
+
+_HELPER = {"component_name": "Agent", "name": "Helper", "params": {"llm_id": "m@Test"}}
+_CAREFUL = {"llm_id": "m@Test", "prompts": "{sys.query}", "tools": [_HELPER], "ask_tools": ["Agent"], "cite": False}
+APPROVING = canvas(
+    ("begin", "Begin", {}, ["Agent:0"]),
+    ("Agent:0", "Agent", _CAREFUL, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["{Agent:0@content}"]}, []),
+)
+"""An agent that asks before it calls another one."""

@@ -11,15 +11,8 @@ import pytest
 from ragflow_lg.server.settings.sections import AgentsSection
 from tests.fakes.agents import tool_calls
 from tests.fakes.services import Reply
-from tests.server.http.app_server import AppServer, canvas, frames, start_app
+from tests.server.http.app_server import APPROVING, AppServer, frames, start_app
 
-HELPER = {"component_name": "Agent", "name": "Helper", "params": {"llm_id": "m@Test"}}
-AGENT = {"llm_id": "m@Test", "prompts": "{sys.query}", "tools": [HELPER], "ask_tools": ["Agent"], "cite": False}
-ASKING = canvas(
-    ("begin", "Begin", {}, ["Agent:0"]),
-    ("Agent:0", "Agent", AGENT, ["Message:0"]),
-    ("Message:0", "Message", {"content": ["{Agent:0@content}"]}, []),
-)
 REPLIES = [tool_calls(("Helper_0", {"user_prompt": "pay 100"})), Reply("paid"), Reply("All is paid.")]
 
 
@@ -28,13 +21,15 @@ def answers(form: Mapping[str, Any], decision: str) -> dict[str, Any]:
     return {name: {"value": decision} for name in form if name.startswith("decision")}
 
 
+@pytest.mark.parametrize("version", ["0.27", "1.0"])
 @pytest.mark.parametrize("is_streamed", [True, False])
-async def test_ragflow_clients_approve_in_a_form(server: AppServer, *, is_streamed: bool) -> None:
+async def test_ragflow_clients_approve_in_a_form(server: AppServer, version: str, *, is_streamed: bool) -> None:
     server.model.replies += REPLIES
-    agent_id = await server.agent(ASKING)
+    server.client.headers["X-RAGFlow-Compat"] = version
+    agent_id = await server.agent(APPROVING)
     if is_streamed:
         received = await server.stream(agent_id)
-        asked = next(frame for frame in received if frame["event"] == "user_inputs")
+        asked = next(frame for frame in received if frame["event"] in ("user_inputs", "waiting_for_user"))
     else:
         asked = (await server.ask(agent_id, stream=False))["data"]
     assert '"user_prompt": "pay 100"' in asked["data"]["tips"]
@@ -49,7 +44,7 @@ async def test_ragflow_clients_approve_in_a_form(server: AppServer, *, is_stream
 
 async def test_openai_clients_approve_with_a_message(server: AppServer) -> None:
     server.model.replies += REPLIES
-    url = f"{server.url}/api/v1/agents_openai/{await server.agent(ASKING)}"
+    url = f"{server.url}/api/v1/agents_openai/{await server.agent(APPROVING)}"
     async with openai.AsyncOpenAI(api_key=server.key, base_url=url) as client:
         ask = client.chat.completions.create
         asked = await ask(model="any", messages=[{"role": "user", "content": "Pay"}])
@@ -60,10 +55,20 @@ async def test_openai_clients_approve_with_a_message(server: AppServer) -> None:
     assert (answer.choices[0].message.content or "").endswith("All is paid.")
 
 
+async def test_clients_of_responses_approve_with_a_message(server: AppServer) -> None:
+    server.model.replies += REPLIES
+    url = f"{server.url}/api/v1/agents_openai/{await server.agent(APPROVING)}"
+    async with openai.AsyncOpenAI(api_key=server.key, base_url=url) as client:
+        asked = await client.responses.create(model="any", input="Pay")
+        assert '"user_prompt": "pay 100"' in asked.output_text
+        answer = await client.responses.create(model="any", input="approve", previous_response_id=asked.id)
+    assert answer.output_text.endswith("All is paid.")
+
+
 async def test_native_clients_refuse_with_a_reason(server: AppServer) -> None:
     server.model.replies += [REPLIES[0], Reply("Then not.")]
     client = server.client
-    base = f"{server.url}/native/v1/agents/{await server.agent(ASKING)}"
+    base = f"{server.url}/native/v1/agents/{await server.agent(APPROVING)}"
     run = (await client.post(f"{base}/runs", json={"query": "Pay"})).json()
     (pause,) = run["pauses"]
     decision, reason = pause["answer_schema"]["properties"]
@@ -76,7 +81,7 @@ async def test_native_clients_refuse_with_a_reason(server: AppServer) -> None:
 
 async def test_visitors_neither_see_nor_approve_calls(server: AppServer) -> None:
     server.model.replies += REPLIES
-    page, agent_id = await server.page(), await server.agent(ASKING)
+    page, agent_id = await server.page(), await server.agent(APPROVING)
     path = f"/agentbots/{agent_id}/completions"
     received = frames((await server.client.post(path, json={"query": "Pay"}, headers=page)).text)
     form = next(frame for frame in received if frame["event"] == "user_inputs")
@@ -97,7 +102,7 @@ async def test_visitors_neither_see_nor_approve_calls(server: AppServer) -> None
 async def test_visitors_approve_if_the_settings_say_so(tmp_path: Path) -> None:
     sections = {"agents": AgentsSection(visitors_approve=True, ask_tools=("Agent",))}
     async with start_app(tmp_path, REPLIES, sections=sections) as server:
-        page, path = await server.page(), f"/agentbots/{await server.agent(ASKING)}/completions"
+        page, path = await server.page(), f"/agentbots/{await server.agent(APPROVING)}/completions"
         form = (await server.post(path, {"query": "Pay", "stream": False}, headers=page))["data"]
         inputs = answers(form["data"]["inputs"], "approve")
         body = {"query": "", "session_id": form["session_id"], "inputs": inputs, "stream": False}
