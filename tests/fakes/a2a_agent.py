@@ -71,10 +71,10 @@ class RemoteAgent(AgentExecutor):
                     await asyncio.sleep(0.02)
             case "flood":
                 for number in count():
-                    await updater.add_artifact([Part(text="x" * 500_000)], artifact_id="a", append=number > 0)
+                    await updater.add_artifact([Part(text="x" * 1_500_000)], artifact_id="a", append=number > 0)
                     await asyncio.sleep(0.01)
             case "large":
-                await updater.add_artifact([Part(text="x" * 6_000_000)])
+                await updater.add_artifact([Part(text="x" * 4_500_000)])
             case _:
                 await updater.add_artifact([Part(text=f"You said {text}")])
                 await updater.complete()
