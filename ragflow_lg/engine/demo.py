@@ -100,7 +100,7 @@ async def _try(ctx: RunContext, node: PlanNode, run: Callable[[], Awaitable[R]])
         try:
             async with asyncio.timeout(TRY_S):
                 found = await run()
-            if not _is_unset(node, found):
+            if not _is_empty(node, found):
                 return found
         except (RunCancelled, CassetteError):
             raise
@@ -111,17 +111,25 @@ async def _try(ctx: RunContext, node: PlanNode, run: Callable[[], Awaitable[R]])
     return None
 
 
-def _is_unset(node: PlanNode, found: ToolResult | ComponentOutputs) -> bool:
-    """Return whether a search has found nothing because the canvas says nothing to search, as templates do."""
-    if not issubclass(node.spec.outputs, SearchOutputs) or any(True for _ in node.spec.requires(node.params)):
-        return False
+def _is_empty(node: PlanNode, found: ToolResult | ComponentOutputs) -> bool:
+    """Return whether a search has found nothing because of the demo.
+
+    Templates say nothing to search, and the demo model writes no SQL.
+    """
     outputs: Mapping[str, Any] = found.outputs if isinstance(found, ToolResult) else found.__pydantic_extra__ or {}
-    return not outputs.get("json")
+    if _is_sql(node):
+        return not any(isinstance(rows, list) for rows in outputs.get("json") or ())
+    is_search = issubclass(node.spec.outputs, SearchOutputs) and not any(True for _ in node.spec.requires(node.params))
+    return is_search and not outputs.get("json")
+
+
+def _is_sql(node: PlanNode) -> bool:
+    return node.spec.tool is not None and node.spec.tool.needs == "sql"
 
 
 def _sample(ctx: RunContext, node: PlanNode, topic: str) -> ToolResult:
     spec, text = node.spec, describe_sample(node.name, topic)
-    if spec.tool is not None and spec.tool.needs == "sql":
+    if _is_sql(node):
         table = markdown_table(_ROWS)
         return ToolResult(table, {"formalized_content": table, "json": [[*_ROWS]]})
     if issubclass(spec.outputs, SearchOutputs):

@@ -8,6 +8,7 @@ from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
 from ragflow_lg.component.events import NodeFinished
 from ragflow_lg.component.integration import find_services
 from ragflow_lg.engine.demo import NOTICE
+from ragflow_lg.services.databases import SqlQuery, StatementResult
 from ragflow_lg.services.services import Services
 from tests.fakes.canvas import node
 from tests.fakes.knowledge import FakeKnowledge
@@ -46,6 +47,7 @@ def demo(**more: Any) -> Services:
     """Return services of a demo, in which a mailer and databases are configured that must not be asked."""
     protocols = {protocol.__name__: protocol for protocol, _, _ in find_services()}
     forbidden = {protocols[name]: Forbidden() for name in ("Mailer", "Databases", "RemoteAgents")}
+    forbidden |= {protocols["Databases"]: more.pop("databases", Forbidden())}
     models = ConfiguredModels(ChatModelSettings(override_model=DEMO))
     return fake_services(models=models, is_demo=True, integrations=forbidden, **more)
 
@@ -91,6 +93,24 @@ async def test_a_dataset_that_exists_is_really_searched() -> None:
     result = await run("Retrieval", {"dataset_ids": ["ds1"], "query": "rice"}, knowledge=FakeKnowledge())
     assert "Rice needs water." in result.outputs["formalized_content"]
     assert not notices(result)
+
+
+class Asked:
+    """A database with one table, which knows one statement."""
+
+    def allows_writes(self, _: Any) -> bool:
+        return False
+
+    async def run(self, target: Any, query: SqlQuery) -> Any:
+        if query.sql == "SELECT a FROM t":
+            return [StatementResult(query.sql, ("a",), [{"a": "real"}])]
+        return [StatementResult(query.sql, error="syntax error")]
+
+
+@each_row(("sql", "expected"), [("SELECT a FROM t", "real"), ("*GenSQL* would now answer", "Sample B")])
+async def test_a_connection_is_asked_and_an_answer_of_the_model_is_no_sql(sql: str, expected: str) -> None:
+    result = await run("ExeSQL", {"sql": sql, "connection": "mine"}, databases=Asked())
+    assert (result.error, expected in result.outputs["formalized_content"]) == (None, True)
 
 
 async def test_an_iteration_over_a_text_gets_a_list() -> None:
