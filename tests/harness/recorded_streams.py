@@ -24,7 +24,7 @@ from tests.server.http.app_server import BROKEN, CITING, FORM, MODEL, RETRYING, 
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "tests" / "fixtures" / "recorded_streams"
-_ID = re.compile(rb"\b[0-9a-f]{32}\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+_ID = re.compile(rb"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _TIME_NAMES = (
     *("created", "created_at", "_created_time", "start_ms", "end_ms", "elapsed_time", "_elapsed_time"),
     *("seconds", "total_seconds", "model_seconds", "tool_seconds"),
@@ -115,6 +115,11 @@ class Player:
         """Ask for OpenAI's answer."""
         return await self._chat(turn)
 
+    async def openai_response(self, turn: Turn) -> httpx.Response:
+        """Stream the events of a response."""
+        body = {"model": self._agent_id, "input": turn.query, "stream": True, **self._fields(turn)}
+        return self._remember(await self._client.post(f"{self._url}/v1/responses", json=body), "session_id")
+
     async def native_stream(self, turn: Turn) -> httpx.Response:
         """Stream the events of a run, with the records of agents."""
         body: dict[str, Any] = {"query": turn.query, "inputs": turn.inputs, "files": self._files}
@@ -189,6 +194,7 @@ MAIN_APIS: Sequence[_Play] = (
     Player.ragflow_answer,
     Player.openai_stream,
     Player.openai_answer,
+    Player.openai_response,
     Player.native_stream,
 )
 SIMILAR_APIS: Sequence[_Play] = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ragflow_lg.base.values import join_surrogates
 from ragflow_lg.runs.wire.wire_events import Message, MessageEnd, MessageReset, UserInputs, message_frames
@@ -43,10 +43,16 @@ class Item(Struct):
     kind: Literal["message", "reasoning"]
     id: str
     index: int
-    text: str = ""
+    pieces: list[str] = field(default_factory=list[str])
+    """Its text. A piece may contain half a character."""
     status: str = "in_progress"
     is_withdrawn: bool = False
     """Whether another item has replaced it."""
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return join_surrogates("".join(self.pieces))
 
     def part(self) -> dict[str, Any]:
         """Return its only part."""
@@ -186,7 +192,7 @@ class ResponseWriter(TurnWriter):
         """Return the output of a response of which only the text is known."""
         self.reference = reference
         if text:
-            self._items = [Item("message", f"msg_{self.run_id}_0", 0, text, "completed")]
+            self._items = [Item("message", f"msg_{self.run_id}_0", 0, [text], "completed")]
         return self._output()
 
     def _kept(self) -> list[Item]:
@@ -209,7 +215,7 @@ class ResponseWriter(TurnWriter):
         if item is None or item.status != "in_progress" or item.kind != kind:
             self._close()
             item = self._open(kind)
-        item.text += message.content
+        item.pieces.append(message.content)
         self._emit_part(item, 1, ".delta", delta=message.content)
 
     def _open(self, kind: Literal["message", "reasoning"]) -> Item:
@@ -224,7 +230,7 @@ class ResponseWriter(TurnWriter):
         if not self._items or self._items[-1].status != "in_progress":
             return
         item = self._items[-1]
-        item.status, item.text = status, join_surrogates(item.text)
+        item.status, item.pieces = status, [item.text]
         self._emit_part(item, 1, ".done", text=item.text)
         self._emit_part(item, 0, ".done", part=item.part())
         self._emit("response.output_item.done", output_index=item.index, item=item.build())
