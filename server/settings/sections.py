@@ -85,7 +85,9 @@ class ModelSection(Section):
     """``[models."MODEL"]``: one model's properties. MODEL is its name, with or without its provider."""
 
     context_tokens: Annotated[int, Field(gt=0)] | None = None
+    """Its window. Default: what the server tells, else 128,000."""
     has_vision: bool | None = None
+    """Whether it gets images. Default, as for tools: what the server tells, else true."""
     has_tools: bool | None = None
     """Whether it supports tool calls. If false, an Agent describes its tools in the prompt."""
     has_schemas: bool | None = None

@@ -46,7 +46,7 @@ LIMIT_S = 240.0
 CANVASES = 10
 """How many real canvases are played: the smallest ones that compile."""
 MODEL = "smol@Local"
-SMALL_WINDOW = 512
+SMALL_WINDOW = 256
 MANY_TOKENS = 1000
 """A limit of an answer that is still being written when something happens to it."""
 STORY = "Tell me a long story about a lighthouse."
@@ -185,8 +185,8 @@ async def fill_window(stage: Stage) -> str:
     await stage.server.start(window=SMALL_WINDOW)
     async with open_models(stage.server.url, context_tokens=SMALL_WINDOW) as models:
         runner = Runner(document, fake_services(models=models), saver=InMemorySaver())
-        turns = [await play_turn(runner, f"{turn}. " + "Tell me about the sea. " * 25) for turn in range(4)]
-        long = await play(models, one_node(), "Tell me about the sea. " * 1000)
+        turns = [await play_turn(runner, f"{turn}. " + "Tell me about the sea. " * 12) for turn in range(4)]
+        long = await play(models, one_node(), "Tell me about the sea. " * 500)
     await stage.server.start()
     assert [turn.run.error for turn in (*turns, long)] == [None] * 5
     assert "oldest messages" in turns[-1].notices, turns[-1].notices
