@@ -291,18 +291,20 @@ async def kill_the_run(stage: Stage) -> str:
     """The run's process dies in the stream: another one continues it to its end."""
     (stage.folder / "s.toml").write_text(f"[providers.Local]\nbase_url = '{stage.slow.url}/v1'\n")
     (stage.folder / "c.json").write_text(json.dumps(one_node()))
-    options = ("--settings", "s.toml", "--checkpoint", "sqlite:///kill.db")
+    options = ("--settings", "s.toml", "--checkpoint", "sqlite:///kill.db", "--events", "json")
     first = await _command(stage, "run", "c.json", STORY, "--model", MODEL, "--session", "k", *options)
     assert first.stdout is not None
     events = 0
     while (line := await first.stdout.readline()) and '"message"' not in line.decode():
         events += 1
     first.kill()
-    await first.wait()
+    left, said = await first.communicate()
+    assert line, said.decode()[-500:]
+    assert b"workflow_finished" not in left, "it was killed too late"
     (stage.folder / "s.toml").write_text(f"[providers.Local]\nbase_url = '{stage.server.url}/v1'\n")
     second = await _command(stage, "continue", "k", "--model", MODEL, *options)
     text, problems = await second.communicate()
-    assert (second.returncode, bool(line)) == (0, True), problems.decode()[-500:]
+    assert second.returncode == 0, problems.decode()[-500:]
     assert "Traceback" not in problems.decode()
     assert LENGTH_NOTICE.strip() in text.decode(), text
     return f"killed at event {events}, continued with {len(text.splitlines())} events"
