@@ -46,7 +46,7 @@ from a2a.utils.task import apply_history_length, validate_history_length
 from google.protobuf.timestamp_pb2 import Timestamp
 from starlette.requests import ClientDisconnect, Request
 
-from ragflow_lg.base.errors import RagflowLgError, RequestError, ServiceError, StreamError
+from ragflow_lg.base.errors import BusyError, RagflowLgError, RequestError, ServiceError, StreamError
 from ragflow_lg.base.json_scanner import parse_foreign_json
 from ragflow_lg.dsl.forms import form_schema
 from ragflow_lg.integrations.a2a.agent_cards import describe_agent
@@ -368,7 +368,9 @@ def _translating() -> Generator[None]:
         raise
     except RagflowLgError as error:
         problem = to_problem(error)
-        data = {"code": problem.code, "status": problem.status}
+        data: dict[str, Any] = {"code": problem.code, "status": problem.status}
+        if isinstance(error, BusyError):  # the protocol has no code for what may be sent again
+            raise InternalError(problem.message, {**data, "retry_s": error.retry_s}) from error
         if problem.status >= 500:
             logger.error("an A2A request failed: %s", error)
             raise InternalError(problem.message, data) from error

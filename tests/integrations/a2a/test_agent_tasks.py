@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy
 from a2a.client import A2AClientError, Client, ClientCallContext
 from a2a.types import CancelTaskRequest, GetExtendedAgentCardRequest, GetTaskRequest, Part, SubscribeToTaskRequest, Task
-from a2a.utils.errors import A2AError, TaskNotFoundError
+from a2a.utils.errors import A2AError, InternalError, TaskNotFoundError
 from google.protobuf.json_format import MessageToDict
 
 from ragflow_lg.base import extras
@@ -205,6 +205,18 @@ async def test_a_card_is_whole_with_a_key_only(tmp_path: Path) -> None:
             assert strange.status_code == 404
             old = (await http.get(paths[0], headers={"Authorization": f"Bearer {server.key}"})).json()
             assert (old["protocolVersion"], old["url"]) == ("0.3", f"{server.url}/a2a/{agent}")
+
+
+async def test_a_full_server_says_when_to_come_again(tmp_path: Path) -> None:
+    replies = [Reply(chunks=["a"] * 1000, pause_s=0.02, repeat=True)]
+    async with start_app(tmp_path, replies, max_runs=1, run_wait_s=0.05) as server:
+        agent = await server.agent(MODEL)
+        async with client_of(server, agent, streaming=False, polling=True) as client:
+            task = await send(client, "hi")
+            with pytest.raises(InternalError) as refused:
+                await send(client, "hi")
+            assert vars(refused.value)["data"] == {"code": "too-many-requests", "status": 429, "retry_s": 1.0}
+            await client.cancel_task(CancelTaskRequest(id=task.id))
 
 
 async def test_a_canvas_with_errors_has_no_card(tmp_path: Path) -> None:
