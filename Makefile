@@ -65,7 +65,7 @@ services: $(SDKS:%=.cache/clients/%) .cache/schemathesis .cache/aegra $(CLIENTS:
 	@mkdir -p $@ && cd $@ && npm install --silent --ignore-scripts --no-audit --no-fund $(CLIENTS_node) >/dev/null 2>&1 \
 		|| { rm -rf $(CURDIR)/$@; echo "The clients for Node cannot be had; their tests are skipped." >&2; }
 
-.cache/openai_clients/%: $(VENV)/.ok
+.cache/openai_clients/%: | $(VENV)/.ok
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $@ $(CLIENTS_$*) 2>/dev/null \
 		|| echo "$(CLIENTS_$*) cannot be had; their tests are skipped." >&2
 
