@@ -14,7 +14,7 @@ from ragflow_lg.base.errors import RagflowLgError, RequestError, StreamError
 from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import OPEN
-from ragflow_lg.server.database.turn_writer import read_chunks
+from ragflow_lg.server.database.turn_writer import read_reference
 from ragflow_lg.server.http.openai.openai_input import Question, read_question, referenced_ids
 from ragflow_lg.server.http.openai.openai_parameters import check_parameters
 from ragflow_lg.server.http.openai.openai_routes import STREAM
@@ -214,7 +214,7 @@ async def _describe_stored(control: RunControl, run: RunRow, state: str) -> dict
     writer.run_id = run.id
     messages, pauses = await control.outcome(run)
     answers = [row for row in messages if row.run_id == run.id and row.role == "assistant"]
-    chunks = [chunk for row in answers for chunk in read_chunks(row.reference)]
+    reference = read_reference(answers[-1].reference if answers else "")
     form: dict[str, Any] = {
         "inputs": {name: field for pause in pauses for name, field in pause.inputs.items()},
         "tips": "\n".join(pause.tips for pause in pauses if pause.tips),
@@ -223,7 +223,7 @@ async def _describe_stored(control: RunControl, run: RunRow, state: str) -> dict
     return writer.describe(
         "in_progress" if is_open else _STATUSES.get(state, "completed"),
         usage=None if is_open else Usage(run.prompt_tokens, run.completion_tokens),
-        output=writer.build_text("".join(row.content for row in answers), {"chunks": chunks} if chunks else {}),
+        output=writer.build_text("".join(row.content for row in answers), reference),
         error=run.error or ("The run failed." if state == "failed" else ""),
         form=form if pauses else None,
     )

@@ -188,9 +188,9 @@ class ResponseWriter(TurnWriter):
         }
         return response if form is None else {**response, "waiting_for_user": form}
 
-    def build_text(self, text: str, reference: dict[str, Any]) -> list[dict[str, Any]]:
+    def build_text(self, text: str, reference: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the output of a response of which only the text is known."""
-        self.reference = reference
+        self.answer.reference = reference
         if text:
             self._items = [Item("message", f"msg_{self.run_id}_0", 0, [text], "completed")]
         return self._output()
@@ -201,8 +201,8 @@ class ResponseWriter(TurnWriter):
     def _output(self) -> list[dict[str, Any]]:
         items = [item.build() for item in self._kept()]
         shown = next((item for item in reversed(items) if item["type"] == "message"), None)
-        if shown is not None and self.reference:
-            shown["reference"] = self.reference
+        if shown is not None and any(self.answer.reference.values()):
+            shown["reference"] = self.answer.reference
         return items
 
     def _add(self, message: Message) -> None:

@@ -5,8 +5,9 @@ import openai
 import pytest
 
 from ragflow_lg.services.chat import Usage
+from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.services import Reply
-from tests.server.http.app_server import ECHO, FORM, MODEL, RETRYING, AppServer, start_app
+from tests.server.http.app_server import CITING, ECHO, FORM, MODEL, RETRYING, AppServer, start_app
 from tests.server.http.openai.test_openai_routes import TALKING, client_of, user
 from tests.server.waiting import wait_while
 
@@ -276,3 +277,19 @@ async def test_a_conversation_goes_on_after_a_restart(tmp_path: Path) -> None:
         assert second.output_text == "Two."
         question = [message["content"] for message in server.model.requests[-1][1].messages]
         assert question == ["a", "One.", "b"]
+
+
+async def test_sources_are_the_same_after_a_restart(tmp_path: Path) -> None:
+    database = f"sqlite:///{tmp_path}/sessions.db"
+    replies = [Reply("Rice needs water [ID:0].")]
+    async with start_app(tmp_path, replies, knowledge=FakeKnowledge(), checkpoints=database) as server:
+        agent_id, key = await server.agent(CITING), server.key
+        async with client_of(server, "/v1") as client:
+            first = await client.responses.create(model=agent_id, input="a")
+    async with (
+        start_app(tmp_path, checkpoints=database) as server,
+        openai.AsyncOpenAI(api_key=key, base_url=f"{server.url}/v1") as client,
+    ):
+        assert (await client.responses.retrieve(first.id)).output == first.output
+    (message,) = first.output
+    assert list((message.model_extra or {})["reference"]["chunks"]) == ["61", "164"]
