@@ -24,7 +24,7 @@ from ragflow_lg.component.integration import find_integrations
 from ragflow_lg.server.agents.agent_versions import check_templates
 from ragflow_lg.server.http.edge import health_routes
 from ragflow_lg.server.http.edge.health_routes import Readiness
-from ragflow_lg.server.http.edge.request_middleware import RequestLimits, RequestLog
+from ragflow_lg.server.http.edge.request_middleware import DEMO_HEADER, RequestLimits, RequestLog
 from ragflow_lg.server.http.native import (
     native_canvas_routes,
     native_inspection_routes,
@@ -76,6 +76,7 @@ Routes under `/api/v1` are RAGFlow's API: nearly all responses have the HTTP sta
 Routes under `/v1` and `/api/v1/agents_openai` are OpenAI-compatible.
 
 Every response has the header `X-Request-Id`, which also appears in the server log. A request may set it.
+With `--model demo`, it also has `X-RAGFlow-Demo: true`.
 """
 RETRY_S = 60.0
 """Longest wait after which OpenAI's clients should repeat a refused request themselves."""
@@ -175,12 +176,13 @@ def make_app(app_state: AppState) -> FastAPI:
             allow_origins=origins,
             allow_methods=["*"],
             allow_headers=["*"],
-            expose_headers=[VISITOR_HEADER],
+            expose_headers=[VISITOR_HEADER, DEMO_HEADER.decode()],
         )
     app.add_middleware(
         RequestLimits, operations=operations, refuse=_respond_refusal, max_body_bytes=section.max_body_bytes
     )
-    app.add_middleware(RequestLog, operations=operations, refuse=_respond_refusal)
+    is_demo = app_state.services.is_demo
+    app.add_middleware(RequestLog, operations=operations, refuse=_respond_refusal, is_demo=is_demo)
     app.add_exception_handler(RagflowLgError, _handle_error)
     app.add_exception_handler(HTTPException, _handle_http_exception)
     app.add_exception_handler(RequestValidationError, _handle_validation_error)

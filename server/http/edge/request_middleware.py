@@ -7,7 +7,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers
@@ -93,6 +93,9 @@ _DEFAULT_HEADERS = (
 A response may have its own.
 """
 
+DEMO_HEADER = b"x-ragflow-demo"
+"""Says with every response that the demo model answers: other forms of answers have no place for it."""
+
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 logger = logging.getLogger("ragflow_lg.access")
@@ -101,16 +104,22 @@ logger = logging.getLogger("ragflow_lg.access")
 class RequestLog:
     """Middleware around everything else: it records every request (id, span, status, duration) in log and metrics.
 
-    It also removes trailing slashes from paths, and adds headers that are missing.
+    It also removes trailing slashes from paths, and adds headers that are missing; those of a demo say so.
     """
 
     def __init__(
-        self, app: ASGIApp, operations: Operations, refuse: Callable[[Request, RequestError], Response]
+        self,
+        app: ASGIApp,
+        operations: Operations,
+        refuse: Callable[[Request, RequestError], Response],
+        *,
+        is_demo: bool,
     ) -> None:
         """Create the middleware. ``refuse`` builds the response after an unexpected error."""
         self._app = app
         self._operations = operations
         self._refuse = refuse
+        self._headers = (*_DEFAULT_HEADERS, (DEMO_HEADER, b"true")) if is_demo else _DEFAULT_HEADERS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -121,7 +130,7 @@ class RequestLog:
         method, path, client = scope["method"], scope["path"], scope.get("client")
         given = Headers(scope=scope).get("x-request-id", "")  # of a proxy or client
         notes = RequestNotes(given if _ID.fullmatch(given) else secrets.token_hex(16), client[0] if client else "")
-        recorder = _ResponseRecorder(self._operations, send, notes.request_id)
+        recorder = _ResponseRecorder(self._operations, send, notes.request_id, self._headers)
         with use_notes(notes), self._operations.spans.span(method, scope["headers"]) as span:
             try:
                 await self._app(scope, receive, recorder.send)
@@ -148,10 +157,13 @@ class RequestLog:
 
 
 class _ResponseRecorder:
-    def __init__(self, operations: Operations, send: Send, request_id: str) -> None:
+    def __init__(
+        self, operations: Operations, send: Send, request_id: str, headers: Sequence[tuple[bytes, bytes]]
+    ) -> None:
         self._operations = operations
         self._send = send
         self._request_id = request_id
+        self._headers = headers
         self._began_s = time.monotonic()
         self._is_stream = False
         self._has_events = False
@@ -167,7 +179,7 @@ class _ResponseRecorder:
             headers: list[tuple[bytes, bytes]] = list(message.get("headers", ()))
             own = dict(headers)
             self._is_stream = own.get(b"content-type", b"").startswith(b"text/event-stream")
-            missing = [each for each in _DEFAULT_HEADERS if each[0] not in own]
+            missing = [each for each in self._headers if each[0] not in own]
             message = {**message, "headers": [*headers, (b"x-request-id", self._request_id.encode()), *missing]}
         elif self._is_stream and message.get("body") and not self._has_events:
             self._has_events = True

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import replace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -25,6 +26,16 @@ async def test_every_response_has_a_request_id(server: AppServer) -> None:
     for forged in ("a b", "x" * 65, "é".encode("latin-1").decode("latin-1"), ""):
         answer = await server.client.get("/agents", headers=[(b"X-Request-Id", forged.encode("latin-1"))])
         assert len(answer.headers["x-request-id"]) == 32
+
+
+async def test_every_response_of_a_demo_says_so(server: AppServer) -> None:
+    state = server.app_state
+    for is_demo in (False, True):
+        app = make_app(replace(state, services=replace(state.services, is_demo=is_demo)))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+            paths = ("/v1/chat/completions", "/v1/responses", "/a2a", "/mcp", "/api/v1/agents")
+            found = [(await client.post(path, json={})).headers.get("x-ragflow-demo") for path in paths]
+        assert found == ["true" if is_demo else None] * len(paths)
 
 
 @pytest.mark.parametrize(
