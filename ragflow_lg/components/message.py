@@ -138,7 +138,7 @@ async def message(ctx: RunContext, params: Params) -> Outputs:
     if any((references := ctx.references).values()):
         end["reference"] = cast("JsonValue", references)
     ctx.end = end
-    if params.memory_ids:
+    if params.memory_ids and not ctx.services.is_demo:  # real runs would read it later
         await _remember(ctx, params)
     more: dict[str, Any] = {"attachment": attachment} if attachment else {}
     return Outputs(content=content, downloads=downloads, **more)

@@ -41,9 +41,9 @@ _OWN = frozenset({"database", "dataset", "memory", "model", "reranker", "search_
 _MAX_TOPIC_CHARS = 80
 _SIGN = "would stand here"
 _ROWS: Sequence[dict[str, JsonValue]] = (
-    {"id": 1, "name": "Sample A", "amount": 120},
-    {"id": 2, "name": "Sample B", "amount": 80},
-    {"id": 3, "name": "Sample C", "amount": 45},
+    {"id": 1, "name": "Sample A (demo data)", "amount": 120},
+    {"id": 2, "name": "Sample B (demo data)", "amount": 80},
+    {"id": 3, "name": "Sample C (demo data)", "amount": 45},
 )
 
 
@@ -134,7 +134,8 @@ def _sample(ctx: RunContext, node: PlanNode, topic: str) -> ToolResult:
         return ToolResult(table, {"formalized_content": table, "json": [[*_ROWS]]})
     if issubclass(spec.outputs, SearchOutputs):
         rows: list[dict[str, Any]] = [
-            {"title": f"Sample {n} (demo data)", "url": f"https://example.com/{n}", "content": text} for n in (1, 2)
+            {"title": f"Sample {n} (demo data)", "url": f"https://example.com/{n}", "content": f"Sample {n}: {text}"}
+            for n in (1, 2)
         ]
         return build_search_result(rows, lambda row: (row["title"], row["url"], row["content"], 1.0))
     if issubclass(spec.outputs, TextOutputs):

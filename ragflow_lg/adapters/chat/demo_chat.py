@@ -26,6 +26,7 @@ _MAX_ECHO_CHARS = 500
 _MAX_QUESTION_CHARS = 120
 _QUESTIONS = ("query", "q", "question", "keyword", "keywords", "search_query", "user_prompt", "sql")
 """Names of the arguments of tools that take a question."""
+_INTRODUCTION = "This is the demo model, not a real one."
 _MARKS = ("would now ", "would stand here", "(demo data)")
 """What shows that a text was written by this model, or is a sample."""
 _LABEL = re.compile(r"(the )?(user|question|query|task|topic)[\w'’‘ ]{0,20}?( is |:|：)\s*(?=\S)", re.IGNORECASE)
@@ -116,7 +117,7 @@ def _answer(request: ChatRequest, title: str) -> str:
     images = f" ({count} image{'' if count == 1 else 's'} attached)" if count else ""
     if not title:
         echo = question if len(question) <= _MAX_ECHO_CHARS else question[: _MAX_ECHO_CHARS - 1] + "…"
-        return f"{_introduce('')[:-3]}You said: {echo}{images}"
+        return f"{_INTRODUCTION} You said: {echo}{images}"
     line = _question_line(question)
     source = f" from the sample passages{quote[quote.rindex(' [') :].rstrip('.')}" if quote else ""
     source = source or (" with what its tool returned" if results else "")
@@ -124,7 +125,7 @@ def _answer(request: ChatRequest, title: str) -> str:
 
 
 def _introduce(title: str) -> str:
-    return f"*{title}*" if title else "This is the demo model, not a real one. It"
+    return f"*{title}*" if title else f"{_INTRODUCTION} It"
 
 
 def _question_line(text: str) -> str:

@@ -117,6 +117,10 @@ async def test_the_question_and_the_text_are_written_to_the_memories(caplog: pyt
     assert written == ["m1", "gone"]
     assert (exchange.user, exchange.question, exchange.answer) == ("u1", "I am Anna", "Hello Anna")
     assert "unknown memories: gone" in caplog.text
+    await run_component(
+        message, MEMORY, outputs={"a": {"x": ""}}, services=fake_services(memories=memories, is_demo=True)
+    )
+    assert len(memories.exchanges) == 1
 
 
 async def test_secrets_are_not_written_to_a_memory() -> None:

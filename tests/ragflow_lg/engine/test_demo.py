@@ -1,5 +1,6 @@
 """Runs with the demo model: what is really asked, what gets samples, and that nothing is sent."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,12 @@ def notices(result: Result) -> list[str]:
         ("Crawler", {"query": "https://example.com/"}, "formalized_content", "would stand here"),
         ("Invoke", {"url": "https://example.com/", "method": "GET"}, "result", "would stand here"),
         ("Invoke", {"url": "https://example.com/", "method": "POST"}, "result", "would stand here"),
-        ("ExeSQL", {"sql": "DROP TABLE t", "connection": "mine"}, "formalized_content", "| Sample B | 80 |"),
+        (
+            "ExeSQL",
+            {"sql": "DROP TABLE t", "connection": "mine"},
+            "formalized_content",
+            "| Sample B (demo data) | 80 |",
+        ),
         ("Email", EMAIL, "success", "True"),
         ("Invoke", {"url": "https://example.com/"}, "status_code", "0"),
         ("A2A", {"agent": "theirs", "query": "x"}, "content", "would stand here"),
@@ -85,6 +91,8 @@ async def test_what_cannot_run_gets_a_sample(name: str, params: dict[str, Any], 
     result = await run(name, params, http=http)
     assert (result.error, notices(result)) == (None, [NOTICE])
     assert expected in str(result.outputs[output])
+    ids = re.findall(r"^ID: (\d+)", str(result.outputs[output]), re.MULTILINE)
+    assert len(set(ids)) == len(ids)
     assert not http.requests
     assert not Forbidden.calls
 
