@@ -142,8 +142,8 @@ class ServiceError(RagflowLgError, code="service"):
 
     status: int = 0
     """The HTTP status with which the service refused the request, if that is known."""
-    is_too_long: bool = False
-    """Whether a model refused the request for its length."""
+    refused: str = ""
+    """Which part of the request a model does not take: ``context_tokens`` for its length, ``has_vision`` for images."""
 
     def __init__(self, message: str, *, is_retryable: bool = False, retry_after_s: float = 0.0) -> None:
         self.is_retryable = is_retryable

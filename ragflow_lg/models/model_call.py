@@ -428,7 +428,7 @@ async def _ask_shorter(
             # The refusal may have told the window. Otherwise the estimate of tokens was too low.
             room = model.context_tokens if model.context_tokens < window else int(window * share)
             window = model.context_tokens
-            shorter = _fit_request(ctx, request, room, window) if error.is_too_long else request
+            shorter = _fit_request(ctx, request, room, window) if error.refused == "context_tokens" else request
             if shorter == request:
                 raise
             request = shorter

@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-import base64
-import struct
-import zlib
-
 from msgspec.structs import replace
 
 from ragflow_lg.adapters.chat.chat_settings import ModelSettings
-from ragflow_lg.adapters.chat.model_abilities import NOTHING_KNOWN, Abilities
+from ragflow_lg.adapters.chat.model_abilities import IMAGE_REQUEST, NOTHING_KNOWN, SMALL_REQUEST, Abilities
 from ragflow_lg.adapters.chat.openai_chat import OpenAIChat
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.thinking import split_thoughts
 from ragflow_lg.services.chat import ChatAnswer, ChatRequest, ToolSchema
 
-_FEW_TOKENS = 8
-_PIXELS = 32
-"""Some models accept no smaller images."""
-_ASKED = ChatRequest("", ({"role": "user", "content": "Reply with the word ready."},), {"max_tokens": _FEW_TOKENS})
 _SCHEMA = {"type": "object", "properties": {"ready": {"type": "boolean"}}, "required": ["ready"]}
 _TOOL = ToolSchema("look_up", "Look up a word.", {"type": "object", "properties": {"word": {"type": "string"}}})
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
-def _white_image() -> str:
-    """Return a PNG file of white pixels."""
-    head = _chunk(b"IHDR", struct.pack(">IIBBBBB", _PIXELS, _PIXELS, 8, 0, 0, 0, 0))
-    body = _chunk(b"IDAT", zlib.compress((b"\0" + b"\xff" * _PIXELS) * _PIXELS))
-    png = b"\x89PNG\r\n\x1a\n" + head + body + _chunk(b"IEND", b"")
-    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
 
 
 async def probe_abilities(model: OpenAIChat) -> Abilities:
@@ -44,14 +24,14 @@ async def probe_abilities(model: OpenAIChat) -> Abilities:
     if not model.endpoint.is_openai_compatible:
         return told
     forced = OpenAIChat(model.model, model.endpoint, ModelSettings(has_schemas=True, sends_max_tokens=True))
-    plain = await _ask(forced, _ASKED)
+    plain = await _ask(forced, SMALL_REQUEST)
     known = model.abilities
     found: dict[str, bool | None] = {}
     if known.has_tools is None:
-        found["has_tools"] = _is_read(plain, await _ask(forced, replace(_ASKED, tools=(_TOOL,))))
+        found["has_tools"] = _is_read(plain, await _ask(forced, replace(SMALL_REQUEST, tools=(_TOOL,))))
     if known.has_vision is None:
-        found["has_vision"] = _is_read(plain, await _ask(forced, replace(_ASKED, images=(_white_image(),))))
-    if known.has_schemas is None and (answer := await _ask(forced, replace(_ASKED, schema=_SCHEMA))) is not None:
+        found["has_vision"] = _is_read(plain, await _ask(forced, IMAGE_REQUEST))
+    if known.has_schemas is None and (answer := await _ask(forced, replace(SMALL_REQUEST, schema=_SCHEMA))) is not None:
         # Nobody asked for JSON, so it is JSON only if the server forces it. llama.cpp permits a fence around it.
         found["has_schemas"] = answer.text.lstrip().startswith(("{", "```json")) or None
     if known.thinks is None and plain is not None:

@@ -13,10 +13,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from msgspec.structs import replace
+
 from ragflow_lg.base.errors import ForeignJsonError
 from ragflow_lg.base.foreign_json import read_foreign_json
 from ragflow_lg.base.json_scanner import TEXT_LIMITS
 from ragflow_lg.base.lenient_values import as_list, as_map, as_text
+from ragflow_lg.services.chat import ChatRequest
 
 if TYPE_CHECKING:
     import httpx
@@ -75,6 +78,18 @@ class Abilities(NamedTuple):
 
 NOTHING_KNOWN = Abilities()
 
+SMALL_REQUEST = ChatRequest("", ({"role": "user", "content": "Reply with the word ready."},), {"max_tokens": 8})
+_WHITE_PNG = (
+    "iVBORw0KGgoAAAANSUhEUgAAACAAAAAgCAAAAABWESUoAAAAFklEQVR42mP4TwAwjCoYVTCqYKQqAAA/aPwuq5iY/wAAAABJRU5ErkJggg=="
+)
+"""An image of 32 x 32 white pixels. Some models accept no smaller ones."""
+IMAGE_REQUEST = replace(SMALL_REQUEST, images=(f"data:image/png;base64,{_WHITE_PNG}",))
+
+_NO = r"(?:(?:not|n't|cannot)(?: \w+)? |\bno \w+ (?:\w+ ){0,3})(?:support|accept)\w*"
+_BARE = r"(?<![\w-] )"
+"""Not ``WebP images``, ``parallel tools``: words before a part of a request say which of its kinds are refused."""
+_AT_ALL = r"(?= *(?:$|[^\w\s(]|or |(?:by|for|with|on) (?:this |the )?(?:model|server)))"
+"""Not ``images larger than``, ``function names``: words after it do so as well."""
 _NOT = r"(?:not (?:support|permit|allow)\w*|unsupported|unrecognized|unknown|unexpected|deprecated)"
 _PARAMETER = r"(?:temperature|top_p|presence_penalty|frequency_penalty|enable_thinking|chat_template_kwargs|thinking)"
 REFUSALS: Mapping[str, re.Pattern[str]] = {
@@ -84,10 +99,11 @@ REFUSALS: Mapping[str, re.Pattern[str]] = {
         "counts_streams": r"stream_options|include_usage",
         "sends_max_tokens": r"max_(?:completion_)?tokens",
         "has_schemas": r"response_format|json_schema|structured outputs?|parse grammar",
-        "has_vision": r"(?:support|accept)\w* (?:images?|vision)|not a multimodal|image_url is only supported|"
-        r"images? (?:input )?(?:is|are) not supported|variant `image_url`",
-        "has_tools": r"support (?:the use of )?(?:tools?|function|native tool)|tools? (?:param|choice) requires|"
-        r"tool choice requires|tools? (?:use |calling )?(?:is|are) not (?:supported|enabled)",
+        "has_vision": rf"{_NO} (?:images?|vision)(?: inputs?| content)?{_AT_ALL}|not a multimodal|variant `image_url`|"
+        rf"{_BARE}(?:images?|vision)(?: inputs?)? (?:is|are) not supported{_AT_ALL}|image_url is only supported",
+        "has_tools": rf"{_NO} (?:the use of )?(?:native )?(?:tools?|functions?)(?: use| calls?| calling)?{_AT_ALL}|"
+        rf"{_BARE}(?:tools?|function)(?: use| calling)? (?:is|are) not (?:supported|enabled){_AT_ALL}|"
+        r"tools? (?:param|choice) requires",
         "parameter": rf"{_NOT}[^.]{{0,60}}?\b{_PARAMETER}\b|\b{_PARAMETER}\b[^.]{{0,40}}?{_NOT}",
     }.items()
 }

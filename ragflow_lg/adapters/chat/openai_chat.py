@@ -6,8 +6,9 @@ import asyncio
 import json
 import logging
 import random
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 from ragflow_lg.adapters.chat.answer_ends import end_reason, read_end
 from ragflow_lg.adapters.chat.chat_settings import ModelSettings, ProviderSettings
 from ragflow_lg.adapters.chat.model_abilities import (
+    IMAGE_REQUEST,
     NOTHING_KNOWN,
     Abilities,
     ask_for_abilities,
@@ -58,6 +60,10 @@ DEFAULT_CONTEXT_TOKENS = 128_000
 _OTHER_CAUSES = frozenset({401, 402, 403, 408, 409, 429})
 """Statuses of answers that say nothing about what a model can do."""
 _MAX_REFUSAL_CHARS = 200
+_TOLD_S = 600.0
+"""How long it is believed what a server tells: another model may be loaded, or the same with another window."""
+_SILENT_S = 60.0
+"""When a server is asked again that told nothing, as one that is still loading its model."""
 _SCHEMA_REFUSALS = frozenset({400, 404, 415, 422, 501})
 _WRONG_FORMAT = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 _FIRST_PAUSE_S = 0.5
@@ -93,8 +99,9 @@ class Endpoint:
         self._lock = asyncio.Lock()
         self._connections: httpx.AsyncClient | None = None
         self._chats: dict[str, Any] = {}
-        self._abilities: dict[str, Abilities] = {}
-        self._asked: set[str] = set()
+        self._refused: dict[str, Abilities] = {}
+        self._told: dict[str, tuple[Abilities, float]] = {}
+        """What servers have told, and when they are asked again."""
 
     async def chat(self, model: str) -> Any:
         """Return the LangChain client for a model. Its slow import runs in a thread."""
@@ -107,24 +114,26 @@ class Endpoint:
 
     def abilities(self, model: str) -> Abilities:
         """Return what is known of a model from its server and its refusals, without asking."""
-        return self._abilities.get(model, NOTHING_KNOWN)
+        return self._refused.get(model, NOTHING_KNOWN).over(self._told.get(model, (NOTHING_KNOWN, 0.0))[0])
 
     def remember(self, model: str, found: Abilities) -> None:
-        """Keep what was found out about a model, as long as the process runs."""
-        if model not in self._abilities and len(self._abilities) >= _MAX_CHATS:
-            self._abilities.clear()
-            self._asked.clear()
-        self._abilities[model] = found.over(self.abilities(model))
+        """Keep what a refusal says about a model, as long as the process runs."""
+        if model not in self._refused and len(self._refused) >= _MAX_CHATS:
+            self._refused.clear()
+        self._refused[model] = found.over(self._refused.get(model, NOTHING_KNOWN))
 
     async def learn(self, model: str) -> Abilities:
-        """Return what the server tells about a model. It is asked once, if it has an API that tells something."""
+        """Return what is known of a model. Its server is asked from time to time, if it has an API that tells it."""
         is_ollama = self.family is not None and self.family.is_ollama
         async with self._lock:
-            if model not in self._asked and (self.is_openai_compatible or is_ollama):
+            before, asked_again = self._told.get(model, (NOTHING_KNOWN, 0.0))
+            if time.monotonic() >= asked_again and (self.is_openai_compatible or is_ollama):
                 connections = await asyncio.to_thread(self._open_connections)
                 told = await ask_for_abilities(connections, self.base_url, self._api_key, model, is_ollama=is_ollama)
-                self.remember(model, self.abilities(model).over(told))
-                self._asked.add(model)
+                if len(self._told) >= _MAX_CHATS:
+                    self._told.clear()
+                told, pause_s = (before, _SILENT_S) if told == NOTHING_KNOWN else (told, _TOLD_S)
+                self._told[model] = told, time.monotonic() + pause_s
             return self.abilities(model)
 
     def _open_connections(self) -> httpx.AsyncClient:
@@ -261,7 +270,7 @@ class OpenAIChat:
                             answer: Any = await chat.ainvoke(self.messages(request), **self.options(request))
                             return self._answer(answer)
             except ServiceError as error:
-                await self._pause(error, attempt)
+                await self._pause(error, attempt, request)
         raise AssertionError("the last attempt returns or raises")
 
     def _answer(self, answer: Any) -> ChatAnswer:
@@ -287,19 +296,29 @@ class OpenAIChat:
             except ServiceError as error:
                 if has_begun:
                     raise
-                await self._pause(error, attempt)
+                await self._pause(error, attempt, request)
 
     async def chat(self, request: ChatRequest) -> Any:
         """Return the LangChain client with everything that the request needs bound to it."""
         return await self.endpoint.chat(self.model)
 
-    async def _pause(self, error: ServiceError, attempt: int) -> None:
+    async def _pause(self, error: ServiceError, attempt: int, request: ChatRequest) -> None:
         """Wait before the next attempt, at least as long as the endpoint asks. Raise ``error`` after the last one."""
+        if error.refused == "has_vision" and request.images and self._said.has_vision is None:
+            await self._check_vision(request)
         is_last = attempt >= self.endpoint.settings.max_retries
         if is_last or not error.is_retryable or error.retry_after_s > _LONGEST_PAUSE_S:
             raise error
         backoff_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt) * random.uniform(0.5, 1.0)
         await asyncio.sleep(max(error.retry_after_s, backoff_s))
+
+    async def _check_vision(self, request: ChatRequest) -> None:
+        """Remember that the model takes no images if it refuses a plain one as well, in a request that asks little."""
+        if request == IMAGE_REQUEST:
+            self.endpoint.remember(self.model, Abilities(has_vision=False))
+            return
+        with suppress(ServiceError):
+            await self._complete(IMAGE_REQUEST)
 
     async def _pieces(self, chat: Any, request: ChatRequest) -> AsyncGenerator[ChatDelta]:
         chunks = chat.astream(self.messages(request), **self.options(request))
@@ -416,7 +435,7 @@ class OpenAIChat:
                 is_retryable=found.is_retryable and not refused,
                 retry_after_s=found.retry_after_s,
             )
-            failure.status, failure.is_too_long = found.status, refused == "context_tokens"
+            failure.status, failure.refused = found.status, refused
             raise failure from None
 
     def explain(self, error: Exception, found: ClientFailure) -> str:
@@ -444,7 +463,7 @@ class OpenAIChat:
             window = find_window(text)
             self.endpoint.remember(self.model, Abilities(window))
             value = window or "N, the number that the model accepts"
-        else:
+        elif refused != "has_vision":  # it may be a fault of the image, which is found out
             self.endpoint.remember(self.model, NOTHING_KNOWN._replace(**{refused: False}))
         return f"{refusal} Set {self.setting(f'{refused} = {value}')} in the settings."
 

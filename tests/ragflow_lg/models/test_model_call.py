@@ -108,7 +108,7 @@ class RefusingModel(ScriptedModel):
             self.requests.append((False, request))
             self.context_tokens = self.context_tokens if self.is_known else self.window
             error = ServiceError("The request is too long.")
-            error.is_too_long = True
+            error.refused = "context_tokens"
             raise error
 
 

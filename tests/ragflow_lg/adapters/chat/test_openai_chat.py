@@ -4,13 +4,17 @@ import re
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 from langchain_core.messages import AIMessageChunk
 from msgspec.structs import replace
 
+from ragflow_lg.adapters.chat import openai_chat
 from ragflow_lg.adapters.chat.chat_settings import ModelSettings, ProviderSettings
+from ragflow_lg.adapters.chat.model_abilities import Abilities
 from ragflow_lg.adapters.chat.openai_chat import Endpoint, OpenAIChat
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.integrations.mock_model.rules import Reply
@@ -428,7 +432,6 @@ async def test_no_schema_is_sent_with_tools_unless_the_setting_says_so() -> None
     ("status", "refusal", "setting"),
     [
         (400, "This model does not support tools", '[models."m@Test"] has_tools = false'),
-        (500, "image input is not supported", '[models."m@Test"] has_vision = false'),
         (400, "response_format is not supported", '[models."m@Test"] has_schemas = false'),
         (400, "unknown field stream_options", "[providers.Test] counts_streams = false"),
         (400, "Unsupported value: 'top_p' does not support 0.5 with this model.", "Switch this parameter off in the"),
@@ -447,6 +450,53 @@ async def test_a_refusal_names_the_setting_that_avoids_it(status: int, refusal: 
         assert not setting.startswith("[models") or getattr(known.abilities, name) is False
         said = OpenAIChat("m", known.endpoint, ModelSettings(has_vision=True, has_tools=True, has_schemas=True))
         assert (said.has_vision, said.has_tools, said.has_schemas) == (True, True, True)
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+@each_row(
+    ("status", "refusal", "again", "is_remembered"),
+    [
+        (500, "image input is not supported", None, True),
+        (500, "image input is not supported", reply("ready"), False),
+        (400, "This model does not support images.", reply(status=429, error="busy"), False),
+        (400, "You uploaded an unsupported image.", None, False),
+    ],
+)
+async def test_no_image_is_taken_if_a_plain_one_is_refused_as_well(
+    status: int, refusal: str, again: Reply | None, is_remembered: bool, is_streamed: bool
+) -> None:
+    refused = reply(status=status, error=refusal)
+    async with mock_endpoint(refused, again or refused, concurrency=1) as (server, chat):
+        asked = replace(HELLO, images=("data:image/png;base64,AA==",))
+        with pytest.raises(ServiceError) as failure:
+            await (chat.complete(asked) if not is_streamed else anext(aiter(chat.stream(asked))))
+        assert ('[models."m@Test"] has_vision = false' in str(failure.value)) == ("unsupported" not in refusal)
+        assert chat.has_vision != is_remembered
+        assert len(server.requests) == 1 + ("unsupported" not in refusal)
+
+
+async def test_a_server_is_asked_again_for_what_it_did_not_tell_and_later_for_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def respond(request: httpx.Request) -> httpx.Response:
+        status, window = answers.pop(0)
+        return httpx.Response(status, json={"data": [{"id": "m", "max_model_len": window}]})
+
+    answers = [(503, 0), (200, 4096), (200, 2048), (503, 0)]
+    endpoint = Endpoint("Test", ProviderSettings("http://server.test/v1"))
+    chat = OpenAIChat("m", endpoint, ModelSettings())
+    monkeypatch.setattr(openai_chat, "time", SimpleNamespace(monotonic=lambda: now))
+    async with httpx.AsyncClient(transport=httpx.MockTransport(respond)) as connections:
+        monkeypatch.setattr(endpoint, "_open_connections", lambda: connections)
+        told: list[int] = []
+        for now in (100, 159, 161, 700, 762, 1363):  # noqa: B007 - the clock reads it
+            await chat.learn()
+            told.append(chat.context_tokens)
+        assert (told, answers) == ([128_000, 128_000, 4096, 4096, 2048, 2048], [])
+        endpoint.remember("m", Abilities(1024))
+        now, answers = 1424, [(200, 4096)]
+        await chat.learn()
+        assert (chat.context_tokens, answers) == (1024, [])  # what was refused stays
 
 
 async def test_a_refusal_for_length_names_the_setting_and_the_window() -> None:
