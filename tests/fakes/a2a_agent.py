@@ -31,6 +31,8 @@ class RemoteAgent(AgentExecutor):
         self.texts: list[str] = []
         self.cancelled: list[str] = []
         self.headers: list[dict[str, str]] = []
+        self.fails: list[str] = []
+        """Methods whose next requests are answered by 503, and ``cut`` for a stream that is cut while a task works."""
         self.address = ""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
@@ -73,6 +75,14 @@ class RemoteAgent(AgentExecutor):
                 for number in count():
                     await updater.add_artifact([Part(text="x" * 1_500_000)], artifact_id="a", append=number > 0)
                     await asyncio.sleep(0.01)
+            case "many":
+                for number in range(20):
+                    await updater.add_artifact([Part(text="x")], artifact_id=str(number))
+                await updater.complete()
+            case "numbers":
+                numbers = {"order": 42, "large": 9007199254740993, "half": 0.5}
+                await updater.add_artifact([Part(data=ParseDict(numbers, Value()))])
+                await updater.complete()
             case "large":
                 await updater.add_artifact([Part(text="x" * 4_500_000)])
             case _:
@@ -117,7 +127,21 @@ async def remote_agent(
         agent.headers.append(dict(request.headers))
         if card is not None and request.url.path.endswith("agent-card.json"):
             return Response(card, media_type="application/json")
-        return await call_next(request)
+        body = await request.body()
+        asked = request.url.path.encode() + body
+        if failing := next((each for each in agent.fails if each.encode() in asked), ""):
+            agent.fails.remove(failing)
+            return Response(status_code=503)
+        answer = await call_next(request)
+        answer.body_iterator = cut(answer.body_iterator)
+        return answer
+
+    async def cut(chunks: Any) -> AsyncGenerator[bytes]:
+        async for chunk in chunks:
+            yield chunk
+            if "cut" in agent.fails and b"WORKING" in chunk:
+                agent.fails.remove("cut")
+                raise ConnectionError
 
     app = Starlette(routes=routes, middleware=[Middleware(BaseHTTPMiddleware, dispatch=note)])
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import orjson
 from a2a.types import Artifact, Message, Part, Role, TaskArtifactUpdateEvent
-from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.json_format import ParseDict
 from google.protobuf.struct_pb2 import Struct, Value
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.base.values import join_surrogates
+from ragflow_lg.integrations.a2a.data_parts import read_data
 from ragflow_lg.runs.wire.wire_events import AnswerText, MessageEnd, MessageReset
 from ragflow_lg.server.http.shared.request_bodies import Upload
 from ragflow_lg.server.http.shared.responses import encode_json
@@ -47,10 +48,14 @@ def read_message(message: Message) -> Sent:
             case "text":
                 texts.append(part.text.replace("\x00", ""))
             case "data":
-                data: Any = MessageToDict(part.data)
+                try:
+                    data: Any = read_data(part.data, is_exact=True)
+                except ValueError:
+                    problem = "A number of the data is larger than 2^53, or is none. Send it as a string."
+                    raise RequestError(problem, 101) from None
                 if not isinstance(data, dict):
                     raise RequestError("The data of a part must be an object of fields.", 101)
-                fields |= {name: _whole(value) for name, value in cast("dict[str, Any]", data).items()}
+                fields |= cast("dict[str, Any]", data)
             case "raw":
                 files.append(Upload(part.filename or "file", part.media_type, part.raw))
             case kind:
@@ -59,15 +64,6 @@ def read_message(message: Message) -> Sent:
     if len(files) > MAX_FILES:
         raise RequestError(f"A message may have at most {MAX_FILES} files.", 101)
     return Sent("\n".join(texts), fields, files)
-
-
-def _whole(value: Any) -> Any:
-    """Return a value in which whole numbers are integers again: the protocol's JSON has only floating-point ones."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, dict):
-        return {name: _whole(each) for name, each in cast("dict[str, Any]", value).items()}
-    return [_whole(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 def text_part(text: str) -> Part:

@@ -26,19 +26,20 @@ from a2a.types import (
 )
 from a2a.utils.constants import AGENT_CARD_WELL_KNOWN_PATH
 from a2a.utils.errors import A2AError
-from google.protobuf.json_format import MessageToDict
 
 from ragflow_lg.adapters.http.answer_limits import AnswerTooLargeError, limit_hooks
 from ragflow_lg.adapters.http.http_client import USER_AGENT, GuardedHttpClient, encode_headers, parse_url
 from ragflow_lg.base.errors import ForeignJsonError, ServiceError, foreign_line
 from ragflow_lg.base.json_scanner import parse_foreign_json
 from ragflow_lg.integrations.a2a.a2a_settings import A2aSection
+from ragflow_lg.integrations.a2a.data_parts import read_data
 from ragflow_lg.integrations.a2a.remote_agents import RemoteAnswer, RemoteFile, Report
 from ragflow_lg.services.http import HttpRequest
 
 MAX_CARD_BYTES = 1024 * 1024
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
-"""Maximum size of all that an agent answers in one call, and of one event."""
+"""Maximum size of all that an agent answers in one call."""
+MAX_ARTIFACTS = 1000
 MAX_FILES = 20
 MAX_REASON_CHARS = 500
 CARD_S = 10.0
@@ -72,12 +73,13 @@ class RemoteCall:
             transport=_GuardedTransport(http, self._url),
             headers=self._headers,
             timeout=None,
-            event_hooks=limit_hooks(MAX_ANSWER_BYTES),
+            event_hooks=limit_hooks(),
             trust_env=False,
         )
         self._client: Client | None = None
         self._received = 0
         self._task = Task()
+        self._artifacts: dict[str, Artifact] = {}
         self._message: Message | None = None
 
     @property
@@ -116,7 +118,8 @@ class RemoteCall:
         except TimeoutError:
             problem = f"did not answer within {limit_s:g} s (timeout_s of [a2a.{self._name}])"
             raise ServiceError(f"{self._where} {problem}.") from None
-        return self._result()
+        with self._failing():
+            return self._result()
 
     async def cancel(self) -> None:
         """Cancel the task, and close the connections. The agent has little time to answer."""
@@ -173,6 +176,7 @@ class RemoteCall:
         if kind == "task":
             self._received = update.ByteSize()
             self._task.CopyFrom(update.task)
+            self._artifacts = {each.artifact_id: each for each in self._task.artifacts}
         elif kind == "message":
             self._message = update.message
             self._task.status.state = _DONE
@@ -190,11 +194,13 @@ class RemoteCall:
         self._task.id = self._task.id or id_
 
     def _add(self, artifact: Artifact, *, is_appended: bool) -> None:
-        known = next((each for each in self._task.artifacts if each.artifact_id == artifact.artifact_id), None)
+        known = self._artifacts.get(artifact.artifact_id)
         if known is None:
-            self._task.artifacts.append(artifact)
-        elif is_appended:
-            known.parts.extend(artifact.parts)
+            if len(self._artifacts) >= MAX_ARTIFACTS:
+                raise ServiceError(f"{self._where} has sent more than {MAX_ARTIFACTS:,} artifacts.")
+            known = self._artifacts[artifact.artifact_id] = self._task.artifacts.add()
+        if is_appended:
+            known.MergeFrom(artifact)
         else:
             known.CopyFrom(artifact)
 
@@ -234,7 +240,13 @@ class RemoteCall:
         except (ServiceError, TimeoutError):
             raise
         except A2AError as error:
-            raise ServiceError(f"{self._where} refuses: {self._quote(error.message)}") from None
+            # What the connection has raised is the cause. The text is the agent's own unless it contains the address.
+            answer = getattr(error.__cause__, "response", None)
+            if isinstance(error.__cause__, httpx.HTTPError) and (answer is None or str(answer.url) in error.message):
+                raise self._explain(error) from None
+            is_retryable = answer is not None and answer.status_code >= 500
+            problem = f"{self._where} refuses: {self._quote(error.message)}"
+            raise ServiceError(problem, is_retryable=is_retryable) from None
         except Exception as error:  # noqa: BLE001 - hostile answers make the SDK raise anything
             raise self._explain(error) from None
 
@@ -261,7 +273,7 @@ def _text(parts: Any) -> str:
 
 
 def _data(parts: Any) -> tuple[Any, ...]:
-    return tuple(MessageToDict(part.data) for part in parts if part.HasField("data"))
+    return tuple(read_data(part.data) for part in parts if part.HasField("data"))
 
 
 def _files(parts: Any) -> Generator[RemoteFile]:

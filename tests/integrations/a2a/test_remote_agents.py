@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ragflow_lg.adapters.http import answer_limits
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.base.errors import ServiceError, SettingsError
@@ -94,22 +95,47 @@ async def test_an_agent_that_asks_gets_an_answer() -> None:
             assert agent.texts == ["form", "42"]
 
 
-async def test_what_an_agent_cannot_do_is_an_error() -> None:
+async def test_what_an_agent_cannot_do_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_call, "MAX_ARTIFACTS", 10)
     async with printer() as (agent, agents):
         for text, problem in (
             ("fail", "has failed: The printer is on fire."),
             ("login", "wants an authorization"),
             ("large", "more than 4,194,304 bytes"),
             ("flood", "has sent more than"),
+            ("many", "has sent more than 10 artifacts"),
         ):
             with pytest.raises(ServiceError, match=problem):
                 await ask(agents, text)
+        monkeypatch.setattr(answer_limits, "MAX_STREAM_BYTES", 5000)
+        with pytest.raises(ServiceError, match="an answer of more than 5,000 bytes"):
+            await ask(agents, "endless")
         with pytest.raises(ServiceError, match="refuses: Task unknown not found"):
             await ask(agents, "hi", "unknown")
         with pytest.raises(SettingsError, match=r"Add \[a2a.scanner\]"):
             await agents.ask("scanner", "hi", "", lambda note: asyncio.sleep(0))
         await agents.aclose()
         assert agent.cancelled  # the flood
+
+
+async def test_a_task_goes_on_after_a_disturbance() -> None:
+    for wire, get in ((WIRES[0], "GetTask"), (WIRES[2], "/tasks/")):
+        for streaming, fails in ((True, ["cut", get]), (False, [get])):
+            async with printer([wire], streaming=streaming) as (agent, agents):
+                agent.fails = fails
+                assert (await ask(agents, "work")).text == "A book", (wire, fails)
+                assert not agent.fails, wire
+                agent.fails = ["SendMessage", "SendStreaming", "/message:"]
+                with pytest.raises(ServiceError, match=r"answered 503. Check url and api_key of \[a2a.printer\].$"):
+                    await ask(agents, "work")
+                await agents.aclose()
+                assert (len(agent.texts), agent.cancelled) == (1, []), (wire, fails)
+
+
+async def test_large_numbers_are_not_made_whole() -> None:
+    async with printer() as (_, agents):
+        (data,) = (await ask(agents, "numbers")).data
+    assert json.dumps(data, sort_keys=True) == '{"half": 0.5, "large": 9007199254740992.0, "order": 42}'
 
 
 async def test_a_task_is_cancelled_with_its_caller() -> None:
