@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec import Struct
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MAX_OF_CONVERSATION = 20
 """How many sessions of a conversation are considered: one more for each message that the user has changed."""
-MAX_LATER = 100
+RUN_PAGE = 100
 _NEWEST = (SessionRow.update_ms.desc(), SessionRow.id.desc())
 _LAST = (RunRow.start_ms.desc(), RunRow.id.desc())
 
@@ -145,11 +145,16 @@ class RunRepository(TenantRepository[RunRow]):
         """Return the run in a session that started last, or None."""
         return await self._database.first(self._select(session_id=session_id).order_by(*_LAST).limit(1))
 
-    async def later(self, run: RunRow) -> list[RunRow]:
-        """Return the runs in a run's session that started after it, oldest first; at most `MAX_LATER`."""
-        later = (RunRow.start_ms > run.start_ms) | ((RunRow.start_ms == run.start_ms) & (RunRow.id > run.id))
-        found = self._select(session_id=run.session_id).where(later)
-        return await self._database.all(found.order_by(RunRow.start_ms, RunRow.id).limit(MAX_LATER))
+    async def later(self, run: RunRow) -> AsyncGenerator[RunRow]:
+        """Yield the runs in a run's session that started after it, oldest first."""
+        page = [run]
+        while page:
+            last = page[-1]
+            later = (RunRow.start_ms > last.start_ms) | ((RunRow.start_ms == last.start_ms) & (RunRow.id > last.id))
+            found = self._select(session_id=run.session_id).where(later)
+            page = await self._database.all(found.order_by(RunRow.start_ms, RunRow.id).limit(RUN_PAGE))
+            for row in page:
+                yield row
 
     async def open_ids(self, session_id: str) -> list[str]:
         """Return the ids of the runs in a session that have not ended according to the database."""

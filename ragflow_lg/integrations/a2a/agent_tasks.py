@@ -134,22 +134,6 @@ class AgentCall(NamedTuple):
             files.append({"id": row.id, "name": row.name, "mime_type": row.mime_type, "size": row.size_bytes})
         return files
 
-    async def load(self, files: list[dict[str, Any]]) -> list[Part]:
-        """Return files that a run offers as parts. Large ones are addresses, which want the key."""
-        app_state, parts = get_app_state(self.request), list[Part]()
-        store = file_store(app_state, self.caller.tenant)
-        for file in files:
-            row = await store.find_valid(str(file.get("doc_id", "")), app_state.now_ms())
-            if row is None or not self.caller.opens(row.agent_id):
-                continue
-            named: Any = {"filename": row.name, "media_type": row.mime_type}
-            if row.size_bytes <= MAX_FILE_BYTES:
-                parts.append(Part(raw=await store.content(row), **named))
-            else:
-                origin = self.address.removesuffix(f"/a2a/{self.agent.id}")
-                parts.append(Part(url=f"{origin}/api/v1/files/{row.id}", **named))
-        return parts
-
 
 class CallBuilder(DefaultServerCallContextBuilder):
     """Gives the handler the `AgentCall` of a request."""
@@ -168,6 +152,8 @@ class _Task:
         self.call = call
         self.id = id_
         self.runs = runs
+        self._room_bytes = MAX_FILE_BYTES
+        """How many bytes of files may still be sent with it."""
 
     @property
     def last(self) -> RunRow:
@@ -225,7 +211,31 @@ class _Task:
             async with aclosing(self._pages(run)) as pages:
                 async for page in pages:
                     artifact.feed([event for _, event in page])
-        return artifact.whole(artifact.answer.text or text, await self.call.load(artifact.files))
+        return artifact.whole(artifact.answer.text or text, await self._load(artifact.files))
+
+    async def _load(self, files: list[dict[str, Any]]) -> list[Part]:
+        """Return files that a run offers as parts. Those without room are addresses, which want the key."""
+        call, app_state, parts = self.call, get_app_state(self.call.request), list[Part]()
+        store = file_store(app_state, call.caller.tenant)
+        for id_ in dict.fromkeys(str(file.get("doc_id", "")) for file in files):
+            row = await store.find_valid(id_, app_state.now_ms())
+            if row is None or not call.caller.opens(row.agent_id):
+                continue
+            named: Any = {"filename": row.name, "media_type": row.mime_type}
+            if row.size_bytes <= self._room_bytes:
+                self._room_bytes -= row.size_bytes
+                parts.append(Part(raw=await store.content(row), **named))
+            else:
+                origin = call.address.removesuffix(f"/a2a/{call.agent.id}")
+                parts.append(Part(url=f"{origin}/api/v1/files/{row.id}", **named))
+        return parts
+
+    async def wait(self) -> None:
+        """Wait until the last run has ended, or its events have. The state says how."""
+        with suppress(RagflowLgError):
+            async with aclosing(self._pages(self.last)) as pages:
+                async for _ in pages:
+                    pass
 
     def _pages(self, run: RunRow) -> AsyncGenerator[list[tuple[int, WireEvent]]]:
         pages = get_turns(self.call.request).run_manager.pages(run.id, has_records=False)
@@ -250,7 +260,7 @@ class _Task:
                 return
         except RagflowLgError as error:  # the state says it
             logger.info("The run %s has failed: %s", run.id, error)
-        if (last := artifact.end(await self.call.load(artifact.files))) is not None:
+        if (last := artifact.end(await self._load(artifact.files))) is not None:
             yield last
         yield self._update_status(await self.status())
 
@@ -295,10 +305,7 @@ class AgentTasks(RequestHandler):
             if (await task.status()).state not in (*_OPEN, TaskState.TASK_STATE_SUBMITTED):
                 raise TaskNotCancelableError
             await call.control().cancel(task.last)
-            with suppress(RagflowLgError):
-                async with aclosing(task.follow()) as updates:
-                    async for _ in updates:
-                        pass
+            await task.wait()
             return await task.show()
 
     @validate_request_params
@@ -309,7 +316,7 @@ class AgentTasks(RequestHandler):
         with _translating():
             task = await _begin(call, params)
             if not params.configuration.return_immediately:
-                await await_while_connected(call.request, _exhaust(task.follow()))
+                await await_while_connected(call.request, task.wait())
             return apply_history_length(await task.show(), params.configuration)
 
     @validate_request_params
@@ -382,12 +389,6 @@ def _translating() -> Generator[None]:
         raise InternalError("Internal server error; see the server log.") from error
 
 
-async def _exhaust(updates: Updates) -> None:
-    async with aclosing(updates):
-        async for _ in updates:
-            pass
-
-
 async def _find_task(call: AgentCall, task_id: str) -> _Task:
     """Return a task of the agent.
 
@@ -402,14 +403,27 @@ async def _find_task(call: AgentCall, task_id: str) -> _Task:
     runs = [run]
     if run.status in _CONTINUED:
         repository = RunRepository(get_app_state(call.request).database, call.caller.tenant)
-        for later in await repository.later(run):
-            if later.status == "refused":
-                continue
-            record = await control.record(runs[-1])
-            if runs[-1].status not in _CONTINUED or (record is not None and record.status == "cancelled"):
-                break  # another turn
-            runs.append(later)
+        async with aclosing(repository.later(run)) as found:
+            async for later in found:
+                if later.status == "refused":
+                    continue
+                record = await control.record(runs[-1])
+                if runs[-1].status not in _CONTINUED or (record is not None and record.status == "cancelled"):
+                    break  # another turn
+                runs.append(later)
     return _Task(call, task_id, runs)
+
+
+async def _find_task_of(call: AgentCall, run: RunRow) -> _Task:
+    """Return the task that a run belongs to: it begins with the first of the runs that this one continues."""
+    control = call.control()
+    with suppress(RequestError):  # a parent in another session may be deleted
+        while (record := await control.record(run)) is not None and record.parent_run:
+            parent = await control.run(record.parent_run)
+            if parent.session_id != run.session_id or parent.status not in _CONTINUED:
+                break
+            run = parent
+    return await _find_task(call, run.id)
 
 
 _CONTINUED = ("waiting", "running")
@@ -421,7 +435,9 @@ async def _begin(call: AgentCall, params: SendMessageRequest) -> _Task:
     message, control, turns = params.message, call.control(), get_turns(call.request)
     sent, context_id = read_message(message), message.context_id[:MAX_ID_CHARS]
     if (repeated := await turns.find_repeated(call.agent.tenant)) is not None:
-        return await _find_task(call, repeated.envelope.message_id)
+        if message.task_id:
+            return await _find_task(call, message.task_id)
+        return await _find_task_of(call, await control.run(repeated.envelope.message_id))
     task = await _find_task(call, message.task_id) if message.task_id else None
     if task is not None and context_id not in ("", task.last.session_id):
         raise InvalidParamsError("The task belongs to another context.")
@@ -429,7 +445,7 @@ async def _begin(call: AgentCall, params: SendMessageRequest) -> _Task:
         session = await control.session(context_id)
         rows, _ = await control.runs(session.id, 1, 1)
         if rows and await control.state(rows[0]) == "waiting":
-            task = _Task(call, rows[0].id, rows)
+            task = await _find_task_of(call, rows[0])
     if task is not None:
         return await _answer(task, sent)
     app_state = get_app_state(call.request)
@@ -454,18 +470,30 @@ async def _answer(task: _Task, sent: Sent) -> _Task:
     if await control.state(task.last) != "waiting":
         raise UnsupportedOperationError("The task does not wait for an answer. Send the message with its context only.")
     pauses = await control.pauses(await control.session(task.last.session_id))
-    turn: Turn = await control.resume(task.last, sent.fields or _read_answer(sent.text, pauses))
+    turn: Turn = await control.resume(task.last, _read_answer(sent, pauses))
     return _Task(task.call, task.id, [*task.runs, await control.run(turn.envelope.message_id)])
 
 
-def _read_answer(text: str, pauses: list[Pause]) -> dict[str, Any]:
-    """Return a text as the value of the only field, or JSON as the values of several ones."""
+def _read_answer(sent: Sent, pauses: list[Pause]) -> dict[str, Any]:
+    """Return data, a text as the value of the only field, or JSON as the values of several ones.
+
+    Raises:
+        RequestError: if a part of the message would be lost.
+    """
+    if sent.files:
+        raise RequestError("A form does not take the bytes of files: upload them, and send data that names them.", 101)
+    if sent.fields and sent.text.strip():
+        raise RequestError("A form is open: answer it with data or with a text, not with both.", 101)
+    if sent.fields:
+        return sent.fields
     if (field := find_only_field(pauses)) is not None:
-        return {field[1]: text}
+        return {field[1]: sent.text}
     with suppress(ServiceError):
-        values = parse_foreign_json(text)
+        values = parse_foreign_json(sent.text)
         if isinstance(values, dict):
             return cast("dict[str, Any]", values)
+    if sent.text.strip():
+        raise RequestError("The open form has not one field: answer it with data, or with JSON as text.", 101)
     return {}
 
 

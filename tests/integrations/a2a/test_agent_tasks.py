@@ -13,6 +13,8 @@ from a2a.utils.errors import A2AError, InternalError, TaskNotFoundError
 from google.protobuf.json_format import MessageToDict
 
 from ragflow_lg.base import extras
+from ragflow_lg.integrations.a2a import agent_tasks
+from ragflow_lg.server.database import session_repository
 from ragflow_lg.server.database.tables import VersionRow
 from ragflow_lg.server.http.shared.request_bodies import TURN_BYTES
 from tests.fakes.a2a_client import WIRES, message, open_client, send, state_of, text_of, update
@@ -23,6 +25,15 @@ from tests.server.http.app_server import APPROVING, ECHO, FORM, MODEL, AppServer
 CITY = {"name": "Where to?", "type": "line", "optional": False}
 DAYS = {"name": "How long?", "type": "integer", "optional": True}
 TRIP = says("{begin@days} days in {begin@city}", {"mode": "task", "inputs": {"city": CITY, "days": DAYS}})
+
+SIZE = {"type": "integer", "optional": True}
+FORMS = canvas(
+    ("begin", "Begin", {}, ["UserFillUp:0"]),
+    ("UserFillUp:0", "UserFillUp", {"inputs": {"size": SIZE}}, ["UserFillUp:1"]),
+    ("UserFillUp:1", "UserFillUp", {"inputs": {"width": SIZE, "height": SIZE}}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["{UserFillUp:0@size} {UserFillUp:1@width}"]}, []),
+)
+"""An agent that asks twice, the second time for two values."""
 
 REFUSALS = (A2AError, A2AClientError)
 
@@ -77,6 +88,40 @@ async def test_a_form_is_input_that_is_required(tmp_path: Path) -> None:
                 assert state_of(form) == "INPUT_REQUIRED"
                 for ids in ({"context": form.context_id}, {"task": (await send(client, "and again")).id}):
                     assert text_of(await send(client, "43", **ids)) == "Size 43"
+
+
+async def test_an_answer_loses_no_part(tmp_path: Path) -> None:
+    file = Part(raw=b"7", filename="size.txt")
+    async with start_app(tmp_path, busy_s=5) as server, client_of(server, await server.agent(FORMS)) as client:
+        task = await send(client, "hi")
+        await send(client, "7", task=task.id)
+        for parts, problem in (
+            (("8", {"width": 8}), "not with both"),
+            (({"width": 8}, file), "bytes of files"),
+            (("8",), "not one field"),
+            (({"width": 9007199254740993},), "Send it as a string"),
+            (({"width": 1e300},), "Send it as a string"),
+        ):
+            with pytest.raises(REFUSALS, match=problem):
+                await send(client, *parts, task=task.id)
+        assert text_of(await send(client, '{"width": 8}', task=task.id)) == "7 8"
+
+
+async def test_all_answers_belong_to_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_repository, "RUN_PAGE", 1)
+    async with start_app(tmp_path, busy_s=5) as server, client_of(server, await server.agent(FORMS)) as client:
+        for is_named in (True, False):
+            task = await send(client, "hi")
+            ids = {"task": task.id} if is_named else {"context": task.context_id}
+            for number, answer in enumerate(({"size": 7}, {"width": 8})):
+                context = ClientCallContext(service_parameters={"Idempotency-Key": f"{is_named} {number}"})
+                for _ in range(2):
+                    seen = Task()
+                    async for each in client.send_message(message(answer, **ids), context=context):
+                        update(seen, each)
+                    assert (seen.id, state_of(seen)) == (task.id, ("INPUT_REQUIRED", "COMPLETED")[number])
+            got = await client.get_task(GetTaskRequest(id=task.id))
+            assert (state_of(got), text_of(got)) == ("COMPLETED", "7 8")
 
 
 async def test_a_text_approves_a_call(tmp_path: Path) -> None:
@@ -185,6 +230,22 @@ async def test_files_go_both_ways(tmp_path: Path) -> None:
                     (answer,) = [part for artifact in each.artifacts for part in artifact.parts if part.raw]
                     assert (answer.filename, answer.media_type) == ("trip.txt", "text/plain")
                     assert answer.raw == b"Rome, 3 days"
+
+
+async def test_files_beyond_a_limit_are_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_tasks, "MAX_FILE_BYTES", 5)
+    async with start_app(tmp_path, busy_s=5) as server:
+        agent = await server.agent(says("{sys.query}{sys.files}"))
+        async with client_of(server, agent) as client:
+            await send(client, "read", *(Part(raw=text, filename="a.txt") for text in (b"123", b"456")))
+            stored = (await server.get("/files"))["data"]["files"]
+            names = [(stored[0], "a"), (stored[0], "b"), (stored[1], "c")]
+            offered = [{"doc_id": file["id"], "filename": name, "mime_type": "text/plain"} for file, name in names]
+            task = await send(client, json.dumps(offered))
+            for each in (task, await client.get_task(GetTaskRequest(id=task.id))):
+                files = [part for artifact in each.artifacts for part in artifact.parts if part.filename]
+                assert [len(part.raw) for part in files] == [3, 0]
+                assert files[1].url == f"{server.url}/api/v1/files/{stored[1]['id']}"
 
 
 async def test_a_card_is_whole_with_a_key_only(tmp_path: Path) -> None:
