@@ -61,10 +61,17 @@ _TITLE_ROWS = 10
 """Maximum number of rows with text, from the first one, among which the column names of a sheet are found."""
 
 _EMPTY_FORMULA = re.compile(rb"(</f>|<f\b[^<>]*/>)\s*+(<v\s*+/>\s*+|<v>\s*+</v>\s*+)?</c>")
-_MIN_REPEATED, _MIN_COUNTED = 3, 5
-"""How many pages have the same first or last line, or one that counts them, if it is no text."""
+_MIN_RUNNING, _RUNNING_SHARE = 3, 0.75
+"""How many pages, and which part of those with text, have the same first or last line, or their number in it."""
 
-_NUMBER = re.compile(r"\d{1,5}")
+_LINES_BETWEEN = 8
+"""How many lines an average page has, if what pages repeat are running heads, and not the same entries of a form."""
+
+_PAGE_MARK = re.compile(
+    r"[-–—| ]{0,3}(?:(?:página|pagina|page|seite|第):? ?|(?:pág|pag|pg|p|s|стр)\. ?)?"
+    r"(\d{1,5})(?: ?(?:/|of|de|di|sur|van|von|из) ?(\d{1,5}))? ?[页頁]?[-–—| ]{0,3}",
+    re.IGNORECASE,
+)
 _SPLIT_WORD = re.compile(
     r"([^\W\d_]{2,40})-[ \t]?\n(?!(?:and|or|to|und|oder|bis)\b)(([^\W\d_]{1,40})[^\s-]{0,40})[ \t]?"
 )
@@ -176,7 +183,7 @@ def _format_rows(rows: Iterable[tuple[int, Sequence[Any]]], title_rows: int = 1)
         if any(cells := ["" if cell is None else " ".join(str(cell).split()) for cell in row])
     )
     first = list(islice(filled, title_rows))
-    header = _find_header([row for _, row, _ in first])
+    header = _find_header(first)
     columns: list[str] = []
     lines: list[str] = []
     size = 0
@@ -194,20 +201,27 @@ def _format_rows(rows: Iterable[tuple[int, Sequence[Any]]], title_rows: int = 1)
         if index == header + 1:
             lines[first[header][0] - 1] = ""  # the other rows repeat it
         size += len(lines[-1])
-        if size > MAX_TEXT_CHARS:
-            raise ServiceError(f"it contains more than {MAX_TEXT_CHARS:,} characters of text; split it")
+        _check_length(size)
     return "\n".join(lines)
 
 
-def _find_header(rows: Sequence[Sequence[Any]]) -> int:
-    """Return the index of the first row with more than half of the cells of the longest one.
+def _check_length(size: int) -> None:
+    if size > MAX_TEXT_CHARS:
+        raise ServiceError(f"it contains more than {MAX_TEXT_CHARS:,} characters of text; split it")
+
+
+def _find_header(rows: Sequence[tuple[int, Sequence[Any], Sequence[str]]]) -> int:
+    """Return the index of the first row that is no title: short, and with a single cell or an empty row below it.
 
     It is 0 if that row contains numbers, except years: then it is data below columns of which few have names.
     """
-    counts = [sum(cell not in (None, "") for cell in row) for row in rows]
-    found = next((index for index, count in enumerate(counts) if 2 * count > max(counts)), 0)
-    has_numbers = any(isinstance(cell, int | float) and not 1900 <= cell <= 2100 for cell in (*rows, ())[found])
-    return 0 if has_numbers else found
+    counts = [sum(map(bool, cells)) for _, _, cells in rows]
+    for index, (number, row, _) in enumerate(rows):
+        is_short = 2 * counts[index] <= max(counts)  # the longest row is not, so there is one below
+        if not is_short or (counts[index] > 1 and rows[index + 1][0] == number + 1):
+            has_numbers = any(isinstance(cell, int | float) and not 1900 <= cell <= 2100 for cell in row)
+            return 0 if has_numbers else index
+    return 0
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
@@ -299,26 +313,29 @@ def _read_pdf(content: bytes) -> Iterator[Page]:
 
 
 def _remove_running_lines(pages: Sequence[list[str]]) -> None:
-    """Empty up to two lines at each edge of the pages: page numbers, and what a third of the pages repeats.
+    """Empty the first and the last line of pages: their number alone, or what most pages repeat, except the first time.
 
-    Of the lines that are repeated, the first one stays.
+    A number counts pages if it rises with them and is not above their count, as years and numbers of invoices are.
     """
-    for edge in (0, -1, 0, -1):
-        found: dict[tuple[str, int, int], list[int]] = defaultdict(list)
-        places: dict[int, int] = {}
+    for edge in (0, -1):
+        found: dict[tuple[str, int | None], list[tuple[list[str], int]]] = defaultdict(list)
         for number, lines in enumerate(pages):
-            filled = [index for index, line in enumerate(lines) if line.strip()]
-            if filled:
-                places[number] = filled[edge]
-                line = " ".join(lines[filled[edge]].split())[:MAX_NAME_CHARS]
-                found[line, -1, 0].append(number)
-                for place, digits in enumerate(_NUMBER.findall(line)):
-                    found[_NUMBER.sub("#", line), place, int(digits) - number].append(number)
-        for (pattern, place, _), numbers in found.items():
-            least = _MIN_COUNTED if any(map(str.isalpha, pattern)) else _MIN_REPEATED
-            if len(numbers) >= (least if place >= 0 else max(_MIN_REPEATED, len(pages) / 3)):
-                for number in numbers[place < 0 :]:
-                    pages[number][places[number]] = ""
+            places = [index for index, line in enumerate(lines) if line.strip()]
+            if not places:
+                continue
+            line = " ".join(lines[places[edge]].split())
+            mark = _PAGE_MARK.fullmatch(line)
+            if mark and int(mark[1]) <= len(pages) == int(mark[2] or len(pages)):
+                key = f"{line[: mark.start(1)]}#{line[mark.end(1) :]}", int(mark[1]) - number
+            else:
+                key = line, None
+            found[key].append((lines, places[edge]))
+        least = max(_MIN_RUNNING, _RUNNING_SHARE * sum(map(len, found.values())))
+        has_heads = sum(map(len, pages)) >= _LINES_BETWEEN * len(pages)
+        for (_, offset), places in found.items():
+            if len(places) >= least and (has_heads or offset is not None):
+                for lines, index in places[offset is None :]:
+                    lines[index] = ""
 
 
 def _read_pptx(content: bytes) -> Iterator[Page]:
@@ -326,27 +343,42 @@ def _read_pptx(content: bytes) -> Iterator[Page]:
     from docx.opc.package import OpcPackage
     from docx.oxml.parser import parse_xml
 
+    main: Any = OpcPackage.open(io.BytesIO(content)).main_document_part
+    show: Any = parse_xml(main.blob)
+    parts = [main.rels[entry.get(_RELATIONSHIP)].target_part for entry in show.iter(f"{_SLIDES}sldId")]
+    if len(parts) > MAX_PAGES:
+        raise ServiceError(f"it has {len(parts):,} slides, more than {MAX_PAGES:,}")
+    size = 0
+    for number, part in enumerate(dict.fromkeys(parts), 1):  # PowerPoint lists none twice
+        slide: Any = parse_xml(part.blob)
+        title, lines = "", list[str]()
+        for line, is_title in _read_slide(slide):
+            size += len(line)
+            _check_length(size)
+            if is_title and not title and len(line) <= MAX_NAME_CHARS:
+                title = line
+            elif line:
+                lines.append(line)
+        text = "\n".join(lines)
+        if slide.get("show") not in ("0", "false"):
+            yield Page(text or title, number, title if text else "")
+
+
+def _read_slide(slide: Any) -> Iterator[tuple[str, bool]]:
+    """Yield the lines of a slide, and whether they are its title."""
+
     def text_of(element: Any) -> str:
         parts = element.iter(f"{_DRAWING}t", f"{_DRAWING}br", f"{_DRAWING}tab")
         return " ".join("".join(part.text or " " for part in parts).split())
 
-    main: Any = OpcPackage.open(io.BytesIO(content)).main_document_part
-    show: Any = parse_xml(main.blob)
-    for number, entry in enumerate(show.iter(f"{_SLIDES}sldId"), 1):
-        slide: Any = parse_xml(main.rels[entry.get(_RELATIONSHIP)].target_part.blob)
-        title, lines = "", list[str]()
-        for shape in slide.iter(f"{_SLIDES}sp", f"{_DRAWING}tr"):
-            if shape.tag == f"{_DRAWING}tr":
-                lines.append(" | ".join(filter(None, map(text_of, shape.iter(f"{_DRAWING}tc")))))
-                continue
-            kind = next((str(holder.get("type")) for holder in shape.iter(f"{_SLIDES}ph")), "")
-            if kind in ("title", "ctrTitle"):
-                title = text_of(shape)
-            elif kind not in ("dt", "ftr", "sldNum"):
-                lines += map(text_of, shape.iter(f"{_DRAWING}p"))
-        text = "\n".join(filter(None, lines))
-        if slide.get("show") not in ("0", "false"):
-            yield Page(text or title, number, title if text else "")
+    for shape in slide.iter(f"{_SLIDES}sp", f"{_DRAWING}tr"):
+        kind = next((str(holder.get("type")) for holder in shape.iter(f"{_SLIDES}ph")), "")
+        if shape.tag == f"{_DRAWING}tr":
+            yield " | ".join(filter(None, map(text_of, shape.iterchildren(f"{_DRAWING}tc")))), False
+        elif kind in ("title", "ctrTitle"):
+            yield text_of(shape), True
+        elif kind not in ("dt", "ftr", "sldNum"):
+            yield from ((text_of(paragraph), False) for paragraph in shape.iter(f"{_DRAWING}p"))
 
 
 def _read_xlsx(content: bytes) -> Iterator[Page]:

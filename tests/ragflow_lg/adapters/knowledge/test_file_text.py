@@ -129,6 +129,12 @@ def test_a_sheet_has_its_titles_columns_and_formulas() -> None:
         ([["Title"], ["", 2024, 2025], ["North", 1, 2]], "Title\n\nNorth; 2024: 1; 2025: 2"),
         ([["name"], ["Ada", 12]], "\nname: Ada; 12"),
         ([["only"], ["one"], ["column"]], "\nonly: one\nonly: column"),
+        (
+            [["Product", "Price"], ["Tea", "2,50 EUR", "n/a", "old", "x"], ["Coffee", "3 EUR"]],
+            "\nProduct: Tea; Price: 2,50 EUR; n/a; old; x\nProduct: Coffee; Price: 3 EUR",
+        ),
+        ([["Staff"], ["Name", "E-mail"], [*"abcde"]], "Staff\n\nName: a; E-mail: b; c; d; e"),
+        ([["By", "Ada"], [None], ["Name", *"wxyz"], [*"abcde"]], "By Ada\n\n\nName: a; w: b; x: c; y: d; z: e"),
     ],
 )
 def test_the_row_with_the_columns_is_found(rows: list[list[Any]], expected: str) -> None:
@@ -142,9 +148,9 @@ def test_a_pdf_has_no_page_numbers_running_heads_and_split_words() -> None:
     pages = read_fixture("manual.pdf")
     text = "\n".join(page.text for page in pages)
     assert len(pages) >= 6
-    assert "Press 2000, page" not in text
+    assert "Press 2000, page 3" in text, "it is not only a page number"
     assert text.count("Operating manual of the press") == 1
-    assert not re.search(r"-\n\w", text)
+    assert not re.search(r"-\n(?!Press)\w", text)
     for word in ("Chapter 3", "well-known", "availability", "electricity supply"):
         assert word in text
     assert pages[0].text.count("\n") == 16, "lines keep their numbers"
@@ -155,12 +161,32 @@ def test_a_pdf_has_no_page_numbers_running_heads_and_split_words() -> None:
     [
         ([["1"], ["2"], ["3"]], "||"),
         ([["- 1 -", "a"], ["- 2 -", "b"]], "- 1 -,a|- 2 -,b"),
-        ([["a", "Head 1"], ["b", "2 Head"], ["c", "Head 3"], ["d", "4 Head"]], "a,Head 1|b,2 Head|c,Head 3|d,4 Head"),
-        ([[f"Part {n // 5}, page {n}", "x" * n] for n in range(1, 7)], ",x|,xx|,xxx|,xxxx|,xxxxx|,xxxxxx"),
-        ([["10 20"], ["13 20"], ["19 20"]], "10 20|13 20|19 20"),
+        ([["a", "Page 1 of 3"], ["b", "Page 2 of 3"], ["c", "Page 3 of 3"]], "a,|b,|c,"),
+        ([["cover", "a"], ["第 1 页", "b"], ["第 2 页", "c"], ["第 3 页", "d"]], "cover,a|,b|,c|,d"),
+        (
+            [["Guide", *"abcdefghi", "x"], [*"abcdefghi", "x"], ["Guide", *"abcdefghi", "x"], ["Guide", "a", "x"]],
+            "Guide,a,b,c,d,e,f,g,h,i,x|a,b,c,d,e,f,g,h,i,|,a,b,c,d,e,f,g,h,i,|,a,",
+        ),
+        ([["2019", "a"], ["2020", "b"], ["2021", "c"]], "2019,a|2020,b|2021,c"),
+        ([["Week 1", "a"], ["Week 2", "b"], ["Week 3", "c"]], "Week 1,a|Week 2,b|Week 3,c"),
+        ([["p. 1", "P1"], ["p. 2", "P2"], ["p. 3", "P3"]], ",P1|,P2|,P3"),
+        ([["1/5", "a"], ["2/5", "b"], ["3/5", "c"]], "1/5,a|2/5,b|3/5,c"),
+        ([["10 20"], ["11 20"], ["12 20"]], "10 20|11 20|12 20"),
+        (
+            [[f"0{n}.03.2026", "Turnover", f"{n}11 EUR", "Weather: sun"] for n in (1, 2, 3, 4)],
+            "01.03.2026,Turnover,111 EUR,Weather: sun|02.03.2026,Turnover,211 EUR,Weather: sun|"
+            "03.03.2026,Turnover,311 EUR,Weather: sun|04.03.2026,Turnover,411 EUR,Weather: sun",
+        ),
+        (
+            [[f"Invoice 100{n}, due {n + 6}.50 EUR"] for n in range(1, 6)],
+            "Invoice 1001, due 7.50 EUR|Invoice 1002, due 8.50 EUR|Invoice 1003, due 9.50 EUR|"
+            "Invoice 1004, due 10.50 EUR|Invoice 1005, due 11.50 EUR",
+        ),
     ],
 )
-def test_only_repeated_lines_at_the_edges_of_pages_are_removed(pages: list[list[str]], expected: str) -> None:
+def test_only_page_numbers_and_repeated_lines_at_the_edges_of_pages_are_removed(
+    pages: list[list[str]], expected: str
+) -> None:
     file_text._remove_running_lines(pages)  # pyright: ignore[reportPrivateUsage]
     assert "|".join(",".join(lines) for lines in pages) == expected
 
@@ -172,6 +198,24 @@ def test_slides_have_titles_paragraphs_and_tables() -> None:
         Page("Floor | Exit\n1 | North", 3, "Exits"),
         Page("Thank you", 4),
     ]
+
+
+def test_a_slide_is_read_once_and_its_long_title_does_not_precede_each_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = (FIXTURES / "slides.pptx").read_bytes()
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        show, first = (archive.read(f"ppt/{name}.xml").decode() for name in ("presentation", "slides/slide1"))
+    entry = '<p:sldId id="256" r:id="rId7"/>'
+    repeated = with_part(content, "ppt/presentation.xml", show.replace(entry, entry * 100))
+    assert read("a.pptx", repeated) == read("a.pptx", content)
+    long = "Safety " * 100 + "at work"
+    page = read("a.pptx", with_part(content, "ppt/slides/slide1.xml", first.replace("Safety at work", long)))[0]
+    assert page == Page(f"{long}\nWear a helmet.\nLeave by the stairs.", 1)
+    monkeypatch.setattr(file_text, "MAX_PAGES", 100)
+    with pytest.raises(ServiceError, match="it has 103 slides, more than 100"):
+        read("a.pptx", repeated)
+    monkeypatch.setattr(file_text, "MAX_TEXT_CHARS", 30)
+    with pytest.raises(ServiceError, match="more than 30 characters of text; split it"):
+        read("a.pptx", content)
 
 
 @each_row(
