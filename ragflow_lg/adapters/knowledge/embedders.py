@@ -188,11 +188,7 @@ class NoEmbedder:
         return [()] * len(texts)
 
 
-_WITHOUT_SETTINGS: Mapping[str, type[LocalEmbedder | NoEmbedder]] = {
-    LOCAL_MODEL: LocalEmbedder,
-    KEYWORDS: NoEmbedder,
-    "hashing-stand-in": NoEmbedder,  # of datasets from before 0.1: their vectors are no longer compared
-}
+_WITHOUT_SETTINGS: Mapping[str, type[LocalEmbedder | NoEmbedder]] = {LOCAL_MODEL: LocalEmbedder, KEYWORDS: NoEmbedder}
 
 
 class ConfiguredEmbedders:
@@ -223,6 +219,11 @@ class ConfiguredEmbedders:
             settings = self._settings.get(key) or self._find_known(id_)
             if settings is None and id_ in _WITHOUT_SETTINGS:
                 return _WITHOUT_SETTINGS[id_]()
+            if id_ == "hashing-stand-in":
+                raise SettingsError(
+                    f"The embedding model {id_!r} of earlier checkouts is gone: delete the dataset and add its "
+                    "files again, or choose another model for the memory."
+                )
             if settings is None:
                 raise SettingsError(
                     f'There is no embedding model {id_!r} in the settings: add [embeddings."{id_}"] with base_url, '

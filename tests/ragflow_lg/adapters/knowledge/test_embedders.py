@@ -92,6 +92,8 @@ async def test_a_missing_key_or_model_names_what_to_set() -> None:
         SettingsError, match=r"no embedding model 'x'.*\[embeddings\.\"x\"\].*Known models: 'bge', 'm3@Silicon'"
     ):
         ConfiguredEmbedders(ENDPOINT).embedder("x")
+    with pytest.raises(SettingsError, match=r"of earlier checkouts.*delete the dataset and add its files again"):
+        ConfiguredEmbedders({}).embedder("hashing-stand-in")
     assert "s3cret" not in repr(EmbeddingSettings("https://models.example/v1", api_key="s3cret"))
 
 
@@ -126,7 +128,7 @@ async def test_without_settings_words_are_embedded_here_or_only_keywords_count(m
         return None
 
     monkeypatch.setattr(embedders, "find_spec", find_none)
-    for id_ in ("", KEYWORDS, "hashing-stand-in"):
+    for id_ in ("", KEYWORDS):
         none = ConfiguredEmbedders({}).embedder(id_)
         assert (none.vector_model, await none.embed_question("q"), await none.embed_chunks(["a", "b"])) == (
             KEYWORDS,
