@@ -22,7 +22,7 @@ from ragflow_lg.agents.call_arguments import read_arguments, repair_calls
 from ragflow_lg.agents.research_budget import ResearchLimits
 from ragflow_lg.agents.toolbox import Toolbox
 from ragflow_lg.agents.written_calls import WrittenCallFilter, find_unread_call, read_written_calls
-from ragflow_lg.base.errors import ApprovalNeeded, RagflowLgError, RunCancelled
+from ragflow_lg.base.errors import ApprovalNeeded, RagflowLgError, RunCancelled, ServiceError
 from ragflow_lg.base.thinking import AnswerPart, split_answer
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import MAX_CHARS, JsonValue, to_text
@@ -228,10 +228,7 @@ class AgentLoop(Struct, frozen=True):
         is_fresh = False
         if self.ctx.refusals and not is_kept:
             position = f"attempt {self.ctx.refusals + 1}, {position}"
-        request = fit_context_window(whole := request, len(self.request.messages), self.model.context_tokens)
-        if request is not whole:
-            tokens = self.model.context_tokens
-            self.ctx.notice(f"Results of tools were truncated to fit into the model's context of {tokens:,} tokens.")
+        request = self._fit(whole := request)
         iteration = agent_log_of(self.ctx).new_iteration(self.model, position)
         names = None if is_written else [tool.name for tool in request.tools]
         held = WrittenCallFilter(stream, names) if names != [] and stream is not None else None
@@ -241,7 +238,12 @@ class AgentLoop(Struct, frozen=True):
             nonlocal is_fresh
             is_fresh = True
             await iteration.begin()
-            answer = await ask(self.ctx, self.model, request, stream)
+            try:
+                answer = await ask(self.ctx, self.model, request, stream)
+            except ServiceError:
+                if (shorter := self._fit(whole)) == request:
+                    raise
+                answer = await ask(self.ctx, self.model, shorter, stream)  # the refusal has told the window
             calls: list[JsonValue] = [[*call] for call in answer.calls]
             usage: list[JsonValue] = [*answer.usage]
             seconds = iteration.seconds
@@ -269,6 +271,14 @@ class AgentLoop(Struct, frozen=True):
         if self.ctx.budget.is_limited:
             self.ctx.budget.charge_step(position, count_tokens(request, answer), is_charged=is_fresh)
         return answer
+
+    def _fit(self, request: ChatRequest) -> ChatRequest:
+        """Return a request whose results of tools fit into the model's context."""
+        tokens = self.model.context_tokens
+        fitted = fit_context_window(request, len(self.request.messages), tokens)
+        if fitted is not request:
+            self.ctx.notice(f"Results of tools were truncated to fit into the model's context of {tokens:,} tokens.")
+        return fitted
 
     async def _read_written(
         self, text: str, names: Sequence[str] | None, held: WrittenCallFilter | None

@@ -224,7 +224,7 @@ async def _answer(
     ctx: RunContext, params: Params, prompts: Sequence[ChatMessage] | None = None, model: ChatModel | None = None
 ) -> Outputs:
     ctx.budget.limit = params.max_total_tokens
-    model = model or ctx.services.models.model(params.llm_id or "")
+    is_first, model = model is None, model or ctx.services.models.model(params.llm_id or "")
     server_tools = await mcp_tools(ctx, params.mcp, params.custom_header or {})
     toolbox = Toolbox(ctx, [*component_tools(ctx), *server_tools])
     guidelines = find_guidelines(ctx, params)
@@ -244,6 +244,7 @@ async def _answer(
         prompts=prompts,
         reserved_tokens=min(reserved, model.context_tokens // 4),
     )
+    window = model.context_tokens
     if _is_streaming(ctx, params):
         offered = toolbox.schemas if ctx.compatibility.old_values else ()
         request = await with_standalone_question(ctx, model, request, offered)
@@ -267,10 +268,12 @@ async def _answer(
     )
     try:
         text = await run.play(partial(_answer_with_citations, load_strategy(strategy)))
-    except ServiceError:
-        if model.has_tools or strategy != "function_calling" or run.result.calls:
+    except ServiceError as error:
+        is_cut = is_first and error.refused == "context_tokens" and model.context_tokens < window
+        has_written_tools = strategy == "function_calling" and not model.has_tools
+        if run.result.calls or not (is_cut or has_written_tools):
             raise
-        return await _answer(ctx, params, prompts, model)  # its server has refused tools: now they are in the prompt
+        return await _answer(ctx, params, prompts, model)  # with what the refusal says of the model
     finally:
         ctx.partial["use_tools"] = cast("list[JsonValue]", run.result.use_tools)
         if stream is not None:

@@ -4,9 +4,9 @@ from typing import Any
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.runs.wire.wire_events import WireNodeFinished
-from ragflow_lg.services.chat import ChatDelta, ChatRequest, Usage
+from ragflow_lg.services.chat import ChatDelta, ChatRequest, Usage, estimate_usage
 from ragflow_lg.services.references import build_chunks, citation_number
-from tests.fakes.agents import TOOLS, WIKI, play_agent, tool_calls
+from tests.fakes.agents import TOOLS, WIKI, page, play_agent, tool_calls
 from tests.fakes.prompts import GUIDELINES, head_of
 from tests.fakes.services import Reply, ScriptedModel
 from tests.harness.rows import each_row
@@ -193,6 +193,30 @@ async def test_tools_that_the_server_refuses_are_described_in_the_prompt() -> No
     assert [bool(request.tools) for _, request in turn.model.requests] == [True, False, False]
     assert "wikipedia_search_0" in turn.model.requests[1][1].system
     assert (turn.run.answer, len(turn.outputs["use_tools"])) == ("Vientiane.", 1)
+
+
+class SmallWindow(ScriptedModel):
+    """Its server refuses long requests and then names its window."""
+
+    async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
+        if estimate_usage(request, "").prompt_tokens > 600:
+            self.requests.append((True, request))
+            self.context_tokens = 600
+            error = ServiceError("too long")
+            error.refused = "context_tokens"
+            raise error
+        async for delta in super().stream(request):
+            yield delta
+
+
+async def test_a_prompt_and_results_that_the_server_refuses_for_their_length_are_cut() -> None:
+    long = page("Laos", "Vientiane. " * 1000)
+    for query, replies, sizes in (("q" * 4000, ["Hi."], [1, 1]), ("q", [LOOK, "Hi."], [1, 3, 3])):
+        replies = [reply if isinstance(reply, Reply) else Reply(reply) for reply in replies]
+        turn = await play_agent(replies, model=SmallWindow(), query=query, answers={"http://wiki.test": long})
+        assert (turn.run.answer, turn.run.error) == ("Hi.", None)
+        assert [len(request.messages) for _, request in turn.model.requests] == sizes
+        assert all(request.tools for _, request in turn.model.requests)
 
 
 async def test_an_agent_that_called_no_tool_says_so_beside_its_answer() -> None:
