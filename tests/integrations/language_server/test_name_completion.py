@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 from ragflow_lg.dsl_compiler.json_spans import TextEdit, apply_edits
 from ragflow_lg.integrations.language_server.canvas_text import CanvasText
@@ -40,8 +41,8 @@ def test_the_body_of_an_iteration_reads_the_item_and_what_ran_before() -> None:
 
 
 def test_components_as_ragflow_1_writes_them_are_read() -> None:
-    begin = {"component_name": "Begin", "params": {}, "downstream": ["Message:0"]}
-    message = {"component_name": "Message", "params": {"content": ["{sys."]}, "downstream": []}
+    begin: dict[str, Any] = {"component_name": "Begin", "params": {}, "downstream": ["Message:0"]}
+    message: dict[str, Any] = {"component_name": "Message", "params": {"content": ["{sys."]}, "downstream": []}
     text = json.dumps({"components": {"begin": begin, "Message:0": message}})
     model, cursor = model_of(text), offset_of("{sys.|", text=text)
     assert "sys.query" in {entry.label for entry in complete(text, model, (), cursor)}

@@ -58,7 +58,7 @@ async def test_the_operations_of_a_real_app_are_tools_and_can_be_called() -> Non
             "number": "a b?c",
             "with_parts": True,
         }
-        order: Any = {"customer": "Ada", "parts": [{"name": "wheel", "count": 2, "parts": []}], "note": None}
+        order: dict[str, Any] = {"customer": "Ada", "parts": [{"name": "wheel", "count": 2, "parts": []}], "note": None}
         assert await text_of(apis, "addOrder", body=order) == {"number": 1}
         assert app.state.orders == [order]
         found = await text_of(apis, "search_search_get", **{"words": ["a b", "c&d"], "x-team": "red", "basket": "1;2"})
