@@ -44,6 +44,7 @@ OUR_OWN = (
     *("dsl_compiler/ragflow_1/", "dsl_compiler/schema.py"),
     *("ragflow_lg/integrations/elasticsearch/connection.py", "ragflow_lg/integrations/elasticsearch/term_weights.py"),
     *("ragflow_lg/integrations/knowledge/knowledge_file.py", "ragflow_lg/adapters/recording/"),
+    "ragflow_lg/integrations/a2a/agent_parts.py",
     *("ragflow_lg/adapters/system_services.py", "ragflow_lg/adapters/workers/worker_process.py"),
     *("ragflow_lg/integrations/documents/worker_reports.py", "ragflow_lg/models/classification.py"),
     *("ragflow_lg/base/diagnostics.py", "ragflow_lg/base/extras.py", "ragflow_lg/base/values.py"),

@@ -12,7 +12,7 @@ INTEGRATION = Integration(
     __name__,
     components={"A2A": ".a2a"},
     sections={"a2a": ".a2a_settings:A2aSections"},
-    services=(Service(".remote_agents:RemoteAgents", ".remote_client:open_agents", recorded_as="a2a"),),
+    services=(Service(".remote_answers:RemoteAgents", ".remote_client:open_agents", recorded_as="a2a"),),
     needs={"a2a_agent": NeedKind("A2A agent", "account-missing", ".a2a_settings:find_problem", _SECTION)},
     probe=".remote_client:probe_agents",
     routes=(".a2a_endpoint:router",),

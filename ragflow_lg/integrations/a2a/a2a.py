@@ -13,7 +13,7 @@ from ragflow_lg.base.errors import ComponentError, RagflowLgError
 from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, Requirement, ToolExample, ToolResult
 from ragflow_lg.component.tool import QueryText, tool
-from ragflow_lg.integrations.a2a.remote_agents import RemoteAgents, RemoteAnswer, RemoteFile
+from ragflow_lg.integrations.a2a.remote_answers import RemoteAgents, RemoteAnswer, RemoteFile
 from ragflow_lg.services.artifacts import Artifact
 from ragflow_lg.services.chat import Usage
 

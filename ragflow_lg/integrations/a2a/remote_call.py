@@ -33,7 +33,7 @@ from ragflow_lg.base.errors import ForeignJsonError, ServiceError, foreign_line
 from ragflow_lg.base.json_scanner import parse_foreign_json
 from ragflow_lg.integrations.a2a.a2a_settings import A2aSection
 from ragflow_lg.integrations.a2a.data_parts import read_data
-from ragflow_lg.integrations.a2a.remote_agents import RemoteAnswer, RemoteFile, Report
+from ragflow_lg.integrations.a2a.remote_answers import RemoteAnswer, RemoteFile, Report
 from ragflow_lg.services.http import HttpRequest
 
 MAX_CARD_BYTES = 1024 * 1024

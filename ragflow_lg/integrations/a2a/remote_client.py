@@ -18,7 +18,7 @@ from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.integrations.a2a.a2a_settings import A2aSection, A2aSections
 
 if TYPE_CHECKING:
-    from ragflow_lg.integrations.a2a.remote_agents import RemoteAnswer, Report
+    from ragflow_lg.integrations.a2a.remote_answers import RemoteAnswer, Report
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.services.services import Ids, Services
 

@@ -15,7 +15,7 @@ from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.integrations.a2a import remote_call
 from ragflow_lg.integrations.a2a.a2a import a2a
 from ragflow_lg.integrations.a2a.a2a_settings import A2aSection, A2aSections
-from ragflow_lg.integrations.a2a.remote_agents import RemoteAgents, RemoteAnswer
+from ragflow_lg.integrations.a2a.remote_answers import RemoteAgents, RemoteAnswer
 from ragflow_lg.integrations.a2a.remote_client import ConfiguredAgents, make_agents, probe_agents
 from ragflow_lg.server.assembly.tenant_resources import TenantResources
 from ragflow_lg.server.settings import Settings
