@@ -58,7 +58,9 @@ def load_canvas(
     from ragflow_lg.dsl_compiler.lower import as_application
     from ragflow_lg.server.assembly.shared_services import SharedServices
 
-    canvas = library.load_canvas(source, settings, asks_servers=services is None, compat=compat, tools=tools)
+    canvas = library.load_canvas(
+        source, settings, model=model, asks_servers=services is None, compat=compat, tools=tools
+    )
 
     def open_by_model(model: str) -> AbstractAsyncContextManager[Services]:
         source_settings = library.default_settings() if settings is None else settings
@@ -124,7 +126,7 @@ async def open_runner(
     from ragflow_lg.server.settings import load_settings
 
     settings = load_settings(None)
-    canvas = library.load_canvas(source, settings, asks_servers=not replay, compat=compat)
+    canvas = library.load_canvas(source, settings, model=model, asks_servers=not replay, compat=compat)
     store = open_store(checkpoint, **settings.store_options)
     with open_recording(
         record, replay, plan=canvas.plan, secrets=settings.secrets, sources=[library.read_content(source)]

@@ -71,7 +71,7 @@ def without_secrets(settings: Settings) -> Settings:
     servers = {id_: each.model_construct(allow=each.allow) for id_, each in settings.tool_servers.items()}
     return Settings.model_construct(
         agents=settings.agents, mcp=servers, compat=settings.compat, canvases=settings.canvases, limits=settings.limits
-    )
+    ).for_model(settings.override_model)
 
 
 def _deployment(settings: Settings, *, asks_servers: bool = True) -> CanvasFiles:

@@ -79,6 +79,7 @@ async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerat
         StreamError: If the event journal cannot be opened.
         SettingsError: If a setting is invalid.
     """
+    settings = settings.for_model(model)
     url = settings.server.database.get_secret_value()
     async with (
         open_database(url, make_key_ring(settings.store_options["keys"])) as database,

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from ragflow_lg.adapters.chat.chat_settings import is_demo
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.local_paths import suggest_file
 from ragflow_lg.dsl.compatibility import Compatibility
@@ -67,9 +68,9 @@ class CanvasFiles:
 
     @property
     def servers(self) -> Mapping[str, tuple[str, ...] | None] | None:
-        """The MCP servers in the settings, with the tools that each of them allows."""
+        """The MCP servers in the settings, with the tools that each of them allows. A demo calls none of them."""
         servers = None
-        if self._asks_servers:
+        if self._asks_servers and not is_demo(self._settings().override_model):
             servers = {id_: section.allow for id_, section in self._settings().tool_servers.items()}
         return self._note("servers", servers)
 

@@ -7,6 +7,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from ragflow_lg.adapters.chat.chat_settings import is_demo
 from ragflow_lg.base.errors import CompileError, SettingsError
 from ragflow_lg.base.sized_cache import SizedCache
 from ragflow_lg.catalog import load_catalog, spec_of_any_tool
@@ -51,6 +52,7 @@ def load_canvas(
     source: Path | str | bytes | Mapping[str, Any],
     settings: Settings | None = None,
     *,
+    model: str = "",
     asks_servers: bool = True,
     compat: Compat | None = None,
     tools: Sequence[Any] = (),
@@ -60,8 +62,9 @@ def load_canvas(
     Text that begins with ``{`` is a document; any other text is a path. Compiled canvases are cached by content, except
     those that run others. Without ``settings``, the default settings are loaded as soon as the canvas needs a rule.
     ``asks_servers`` is false if the canvas will not call the MCP servers in the settings because it is replayed, only
-    inspected, or run with other services. In that case, its servers need not be in the settings. ``compat`` replaces
-    the section ``[compat]`` of the settings. ``tools`` are components of this canvas only; it is not cached then.
+    inspected, or run with other services. In that case, its servers need not be in the settings, and also if ``model``,
+    which replaces every model, is that of a demo. ``compat`` replaces the section ``[compat]`` of the settings.
+    ``tools`` are components of this canvas only; it is not cached then.
 
     Raises:
         CompileError: If the canvas has errors.
@@ -71,6 +74,7 @@ def load_canvas(
     content = read_content(source)
     path = Path(source) if isinstance(source, Path | str) and not is_document(source) else None
     limits = NO_LIMITS if settings is None or path else settings.limits.canvas
+    asks_servers = asks_servers and not is_demo(model)
     files = CanvasFiles(read, path, asks_servers=asks_servers, compatibility=_compatibility(compat), limits=limits)
     try:
         if isinstance(content, Mapping) or tools:

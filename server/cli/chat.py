@@ -65,7 +65,7 @@ async def _converse(
     from ragflow_lg.server.settings import load_settings
 
     settings = keep_files(load_settings(settings_file))
-    canvas = load_canvas(source, settings)
+    canvas = load_canvas(source, settings, model=model)
     url = checkpoint or settings.checkpoints
     async with open_runner(canvas, settings, url, canvas_id=canvas_id, model=model) as (runner, store):
         await Dialogue(canvas, canvas_id, runner, store, session).run()

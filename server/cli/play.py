@@ -231,7 +231,7 @@ def play_session(
 
     file, name, options = use_store(settings, options.checkpoint, look_up)
     play_canvas(
-        load_canvas(file, settings, asks_servers=options.replay is None),
+        load_canvas(file, settings, model=options.model or "", asks_servers=options.replay is None),
         begin,
         session=name,
         settings=settings,

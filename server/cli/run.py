@@ -70,7 +70,7 @@ def run(
     if options.checkpoint and not session:
         raise typer.BadParameter("A store needs a session: name one with --session.", param_hint="--checkpoint")
     settings = load_settings(options.settings)
-    canvas = load_canvas(file, settings, asks_servers=options.replay is None)
+    canvas = load_canvas(file, settings, model=options.model or "", asks_servers=options.replay is None)
     _report_upgrade(file)
     if missing := "" if options.replay else describe_missing(canvas.plan, settings, has_model=bool(options.model)):
         print_note(missing)

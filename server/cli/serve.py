@@ -185,7 +185,7 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
             files = CanvasFiles(app_state, DEFAULT_TENANT, canvases)
             agents = await files.store()
             _report(canvases, [*files.skipped, *map(str, files.errors)], runs=len(agents) > len(files.errors))
-            await asyncio.to_thread(report_missing, files.named, settings, model)
+            await asyncio.to_thread(report_missing, files.named, app_state.settings, model)
             has_keys = await KeyRepository(app_state.database).count()
             key = "" if has_keys else await _create_key(app_state, "first start")
             page_key = await _create_key(app_state, "page", PAGE_KEY_MS) if opens else ""

@@ -125,6 +125,7 @@ class CoreSettings(BaseSettings):
     _tenant: str = PrivateAttr("")
     _shared_models: tuple[str, ...] = PrivateAttr(("*",))
     _shared_keys: tuple[str, ...] = PrivateAttr(("*",))
+    _override_model: str = PrivateAttr("")
 
     @classmethod
     def settings_customise_sources(
@@ -174,6 +175,17 @@ class CoreSettings(BaseSettings):
     def restrict(self, tenant: str, models: tuple[str, ...], keys: tuple[str, ...]) -> None:
         """Leave a tenant only what the patterns match, also of providers from the environment and of datasets."""
         self._tenant, self._shared_models, self._shared_keys = tenant, models, keys
+
+    def for_model(self, model: str) -> Settings:
+        """Return a copy for runs in which ``model`` replaces every model in a canvas."""
+        copy = self.model_copy()
+        copy._override_model = model
+        return copy
+
+    @property
+    def override_model(self) -> str:
+        """The model that replaces every model in a canvas, or ``""``."""
+        return self._override_model
 
     @property
     def shared_patterns(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -88,7 +88,7 @@ def _compile(file: Path, model: str) -> CanvasApplication:
     from ragflow_lg.dsl_compiler.lower import as_application, lower_plan
 
     try:
-        return as_application(load_canvas(file, _settings()), _services(model))
+        return as_application(load_canvas(file, _settings(), model=model), _services(model))
     except CompileError as error:
         plan, _ = sketch_file(file)
         if plan is None:

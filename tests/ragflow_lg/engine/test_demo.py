@@ -147,8 +147,8 @@ async def test_an_agent_calls_one_tool_once_and_answers_in_its_name() -> None:
     assert run_.agents.calls == 1
 
 
-async def test_tools_of_mcp_servers_are_not_called() -> None:
-    server = FakeServer()
+async def test_servers_of_tools_are_not_asked() -> None:
+    server = FakeServer(denied="ask")
     mcp = [{"mcp_id": "s", "tools": {"ask": {"inputSchema": {"properties": {"query": {"type": "string"}}}}}}]
     components = {"a": node("Agent", {"mcp": mcp}, ["m"]), "m": node("Message", {"content": ["{a@content}"]})}
     answer, _ = await play_run(runner_of(components, services=demo(servers={"s": server})).start("s", {"query": "x"}))

@@ -117,7 +117,7 @@ def test_workers_get_rules_but_no_secrets() -> None:
     server = McpSection(url=SecretStr("https://x.test/?k=geheim1"), headers={"a": Secret("geheim2")}, allow=("t",))
     provider = ProviderSection(api_key=Secret("geheim3"))
     agents = AgentsSection(deny_tools=("Wikipedia",))
-    settings = Settings(mcp={"m": server}, providers={"p": provider}, agents=agents)
+    settings = Settings(mcp={"m": server}, providers={"p": provider}, agents=agents).for_model("demo")
     data = pickle.dumps(without_secrets(settings))
 
     assert b"geheim" not in data
@@ -125,3 +125,4 @@ def test_workers_get_rules_but_no_secrets() -> None:
     assert received.permits == settings.permits
     assert received.tool_servers["m"].allow == ("t",)
     assert received.compat == settings.compat
+    assert received.override_model == "demo"

@@ -123,6 +123,8 @@ def test_canvases_with_mcp_servers_are_checked_with_the_settings_unless_nobody_a
         with pytest.raises(CompileError, match="no MCP server 's'"):
             load_canvas(file, Settings())
         assert load_canvas(file, Settings(), asks_servers=False).plan.nodes
+        assert load_canvas(file, Settings().for_model("demo")).plan.nodes
+        assert load_canvas(file, Settings(), model="demo").plan.nodes
     assert load_canvas(inner, Settings(mcp={"s": McpSection(command="x")})).plan.nodes
     with pytest.raises(CompileError, match="is not allowed to call 't'"):
         load_canvas(inner, Settings(mcp={"s": McpSection(command="x", allow=("other",))}))
