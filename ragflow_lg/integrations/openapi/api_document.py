@@ -7,7 +7,7 @@ that cycles and repetitions cost nothing, and sizes are limited.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 from ragflow_lg.base.errors import ForeignJsonError, ServiceError
@@ -19,8 +19,11 @@ from ragflow_lg.base.worker_tasks import measure, worker_task
 
 MAX_DOCUMENT_BYTES = 8 * 1024 * 1024
 MAX_OPERATIONS = 1_000
+MAX_OPERATION_CHARS = 5_000_000
+"""For all operations together: each has the schemas that it refers to."""
 MAX_SCHEMA_CHARS = 50_000
 """Arguments with a larger schema are offered without it."""
+_MAX_ADDRESS = 2_000
 _MAX_PARTS, _MAX_DEPTH = 5_000, 60
 _MAX_DESCRIPTION = 1_000
 _METHODS = ("get", "head", "post", "put", "patch", "delete")
@@ -30,6 +33,13 @@ _LITERALS = frozenset(("const", "default", "enum"))
 _MAPS = frozenset(("$defs", "definitions", "dependentSchemas", "patternProperties", "properties"))
 _STYLES = {"path": "simple", "header": "simple", "query": "form", "cookie": "form"}
 _IGNORED_HEADERS = frozenset(("accept", "authorization", "content-type"))  # as the specification says
+_SCALARS = (
+    ("null", ["", "~", "n"], r"~|null|"),
+    ("bool", ["t", "f"], r"true|false"),
+    ("int", [*"-0123456789"], r"-?(0|[1-9][0-9]*)"),
+    ("float", [*"-0123456789"], r"-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]+)?"),
+)
+"""The plain scalars of YAML that are no texts, as OpenAPI says: those of JSON, and empty ones."""
 BODY = "body"
 
 
@@ -65,7 +75,7 @@ class Operation(NamedTuple):
     parameters: tuple[Parameter, ...]
     body_type: str
     """The media type of the body, or ``""`` if it has none."""
-    schemes: tuple[Scheme, ...]
+    scheme: Scheme | None
 
 
 class _RefusedError(Exception):
@@ -73,8 +83,12 @@ class _RefusedError(Exception):
 
 
 @worker_task("Reading an OpenAPI document", seconds=60.0, small_size=10_000)
-def read_document(text: str) -> list[Any]:
-    """Return the operations of a document, and why others are left out.
+def read_document(
+    text: str, allow: Collection[str] | None = None, headers: Collection[str] = (), has_key: bool = False
+) -> list[Any]:
+    """Return the operations of a document that are allowed, and what is wrong with it.
+
+    Arguments do not replace the ``headers`` that the settings name, nor the key.
 
     Raises:
         ServiceError: if it is no OpenAPI document, or too large.
@@ -85,17 +99,25 @@ def read_document(text: str) -> list[Any]:
         raise ServiceError(f"It is no OpenAPI document of version 3.0 or 3.1 (openapi: {version[:20]!r}).")
     operations: dict[str, Operation] = {}
     problems: list[str] = []
+    own = {_identify("header", name) for name in (*_IGNORED_HEADERS, *headers)}
+    size = 0
     for path, method, item, entry in _entries(document):
-        if len(operations) == MAX_OPERATIONS:
-            problems.append(f"Only {MAX_OPERATIONS:,} operations are offered.")
-            break
         name = re.sub(r"[^A-Za-z0-9_-]+", "_", to_text(entry.get("operationId")) or f"{method}{path}").strip("_")
+        if allow is not None and name not in allow:
+            continue
+        if len(operations) == MAX_OPERATIONS or size > MAX_OPERATION_CHARS:
+            problems.append(f"Only {len(operations):,} operations are offered: the others are too many or too large.")
+            break
         try:
             if name in operations:
                 raise _RefusedError("another operation has the same name")
-            operations[name] = _Reader(document).read(name, method.upper(), path, item, entry)
+            operations[name] = _Reader(document, own, has_key).read(name, method.upper(), path, item, entry)
+            size += measure(operations[name], MAX_OPERATION_CHARS)
         except _RefusedError as error:
             problems.append(f"{name[:80]}: {error}.")
+    if has_key and (keyless := [name for name, operation in operations.items() if operation.scheme is None]):
+        names = ", ".join(keyless)[:_MAX_DESCRIPTION]
+        problems.insert(0, f"The key is not sent with {names}: the document names no scheme that is one key.")
     return [list(operations.values()), problems]
 
 
@@ -116,10 +138,13 @@ def _parse_yaml(text: str) -> Any:
     import yaml
 
     events: Any = cast("Any", yaml).parse
+    loader: Any = type("Loader", (yaml.CSafeLoader,), {"yaml_implicit_resolvers": {}})
+    for kind, begins, pattern in _SCALARS:
+        loader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(rf"(?:{pattern})\Z"), begins)
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in events(text, Loader=yaml.CSafeLoader)):
+        if any(isinstance(event, yaml.AliasEvent) for event in events(text, Loader=loader)):
             raise ServiceError("The YAML of the document has aliases, which are not read.")
-        return yaml.load(text, Loader=yaml.CSafeLoader)
+        return yaml.load(text, Loader=loader)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise ServiceError(f"The document is neither JSON nor YAML: {str(error)[:200]}") from None
 
@@ -135,8 +160,10 @@ def _entries(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[st
 class _Reader:
     """Reads one operation. The schemas that it refers to become ``$defs`` of its arguments."""
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
+    def __init__(self, document: Mapping[str, Any], own: Collection[tuple[str, str]], has_key: bool) -> None:
         self._document = document
+        self._own = own
+        self._has_key = has_key
         self._names: dict[str, str] = {}
         self._defs: dict[str, Any] = {}
         self._parts = 0
@@ -145,7 +172,8 @@ class _Reader:
         properties: dict[str, Any] = {}
         required: list[str] = []
         parameters: list[Parameter] = []
-        for declared in self._declared(item, entry):
+        scheme = self._scheme(entry)
+        for declared in self._declared(item, entry, scheme):
             parameter, schema = self._parameter(declared, properties)
             parameters.append(parameter)
             properties[parameter.argument] = schema
@@ -167,18 +195,20 @@ class _Reader:
         texts = (to_text(entry.get(key)).strip() for key in ("summary", "description"))
         description = "\n".join(dict.fromkeys(filter(None, texts)))[:_MAX_DESCRIPTION] or f"{method} {path}"
         server = self._server(entry) or self._server(item) or self._server(self._document)
-        schemes = self._schemes(entry)
-        return Operation(name, method, path, server, description, schema, tuple(parameters), body_type, schemes)
+        return Operation(name, method, path, server, description, schema, tuple(parameters), body_type, scheme)
 
-    def _declared(self, item: Mapping[str, Any], entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    def _declared(
+        self, item: Mapping[str, Any], entry: Mapping[str, Any], scheme: Scheme | None
+    ) -> list[Mapping[str, Any]]:
         """Return the parameters of an operation, which replace those of its path with the same name."""
+        own = {*self._own, _identify(scheme.place, scheme.name)} if scheme and self._has_key else self._own
         declared: dict[tuple[str, str], Mapping[str, Any]] = {}
         for value in [*as_items(item.get("parameters") or []), *as_items(entry.get("parameters") or [])]:
             parameter = self._follow(value)
-            key = to_text(parameter.get("in")), to_text(parameter.get("name"))
+            key = _identify(to_text(parameter.get("in")), to_text(parameter.get("name")))
             if key[0] not in _STYLES or not key[1]:
                 raise _RefusedError("a parameter has no name or no place")
-            if key[0] != "header" or key[1].lower() not in _IGNORED_HEADERS:
+            if key not in own:
                 declared[key] = parameter
         return list(declared.values())
 
@@ -207,18 +237,17 @@ class _Reader:
         server = as_map(next(iter(as_items(owner.get("servers") or [])), None))
         url = to_text(server.get("url"))
         for name, variable in as_map(server.get("variables")).items():
-            url = url.replace(f"{{{name}}}", to_text(as_map(variable).get("default")))
+            url = url.replace(f"{{{name}}}", to_text(as_map(variable).get("default"))[:_MAX_ADDRESS])
+            if len(url) > _MAX_ADDRESS:
+                raise _RefusedError("its address is too long")
         return url
 
-    def _schemes(self, entry: Mapping[str, Any]) -> tuple[Scheme, ...]:
+    def _scheme(self, entry: Mapping[str, Any]) -> Scheme | None:
         """Return where the key is sent: as the first alternative says that needs one key and no more."""
         known = as_map(as_map(self._document.get("components")).get("securitySchemes"))
         alternatives = as_items(entry.get("security", self._document.get("security")) or [])
-        for alternative in (as_map(each) for each in alternatives):
-            schemes = [_read_scheme(self._follow(known.get(name))) for name in alternative]
-            if schemes and all(schemes):
-                return tuple(scheme for scheme in schemes if scheme is not None)
-        return ()
+        names = [name for each in alternatives if len(as_map(each)) == 1 for name in as_map(each)]
+        return next(filter(None, (_read_scheme(self._follow(known.get(name))) for name in names)), None)
 
     def _follow(self, value: Any) -> Mapping[str, Any]:
         """Return the object that a reference leads to."""
@@ -245,10 +274,14 @@ class _Reader:
         self._parts += 1
         if self._parts > _MAX_PARTS or depth > _MAX_DEPTH:
             raise _RefusedError("the schema of its arguments is too large")
+        if depth == 0 and not isinstance(value, dict):
+            if value is None or value is True:
+                return {}
+            raise _RefusedError("the schema of an argument is no map")
         if isinstance(value, list):
             return [self._schema(part, depth + 1) for part in cast("list[Any]", value)]
         if not isinstance(value, dict):
-            return {} if value is None and depth == 0 else value
+            return value
         schema = cast("dict[str, Any]", value)
         if isinstance(reference := schema.get("$ref"), str):
             return {"$ref": f"#/$defs/{self._define(reference, depth)}"}
@@ -268,6 +301,10 @@ class _Reader:
             self._names[reference], self._defs[name] = name, {}
             self._defs[name] = self._schema(self._look_up(reference), depth + 1)
         return self._names[reference]
+
+
+def _identify(place: str, name: str) -> tuple[str, str]:
+    return place, name.lower() if place == "header" else name
 
 
 def _modernize(schema: dict[str, Any]) -> dict[str, Any]:
@@ -297,6 +334,6 @@ def restore_operations(values: JsonValue) -> dict[str, Operation]:
     for fields in cast("list[Any]", values):
         operation = Operation(*fields)
         parameters = tuple(Parameter(*parameter) for parameter in operation.parameters)
-        schemes = tuple(Scheme(*scheme) for scheme in operation.schemes)
-        operations[operation.name] = operation._replace(parameters=parameters, schemes=schemes)
+        scheme = operation.scheme and Scheme(*operation.scheme)
+        operations[operation.name] = operation._replace(parameters=parameters, scheme=scheme)
     return operations

@@ -34,31 +34,35 @@ def build_request(
     path, query = operation.path, list[str]()
     sent, cookies = dict[str, str](), list[str]()
     for parameter in operation.parameters:
-        if (value := arguments.get(parameter.argument)) is None:
-            continue
+        value = arguments.get(parameter.argument)
         if parameter.place == "path":
             path = path.replace(f"{{{parameter.name}}}", _in_path(parameter, value))
+        elif value is None:
+            continue
         elif parameter.place == "query":
             query += _in_query(parameter, value)
         elif parameter.place == "cookie":
             cookies += _in_query(parameter, value)
         else:
             sent[parameter.name] = _simple(parameter, value, str)
-    for scheme in operation.schemes if key else ():
+    keys = dict[str, str]()
+    if key and (scheme := operation.scheme):
         encoded = base64.b64encode(key.encode()).decode() if scheme.prefix == "Basic" else key
         if scheme.place == "header":
-            sent[scheme.name] = f"{scheme.prefix} {encoded}".strip()
-        else:
-            (query if scheme.place == "query" else cookies).append(f"{_escape(scheme.name)}={_escape(key)}")
+            keys[scheme.name] = f"{scheme.prefix} {encoded}".strip()
+        else:  # a map that is sent as several pairs may have the key's name
+            pairs, start = query if scheme.place == "query" else cookies, f"{_escape(scheme.name)}="
+            pairs[:] = [*(pair for pair in pairs if not pair.startswith(start)), f"{start}{_escape(key)}"]
     if cookies:
-        sent["Cookie"] = "; ".join(cookies)
+        keys["Cookie"] = "; ".join(cookies)
     body: bytes | None = None
     if operation.body_type and arguments.get(BODY) is not None:
-        sent["Content-Type"] = operation.body_type
+        keys["Content-Type"] = operation.body_type
         body = _body(operation.body_type, arguments[BODY])
     method = cast("Any", operation.method)
     url = base.rstrip("/") + path + (f"?{'&'.join(query)}" if query else "")
-    return HttpRequest(method, url, {**sent, **headers}, body=body, **limits)
+    named = {name.lower(): (name, text) for group in (sent, keys, headers) for name, text in group.items()}
+    return HttpRequest(method, url, dict(named.values()), body=body, **limits)
 
 
 def _body(kind: str, value: Any) -> bytes:
@@ -78,7 +82,7 @@ def _in_path(parameter: Parameter, value: Any) -> str:
         is_repeated = parameter.explodes and isinstance(value, list | dict)
         name = _escape(parameter.name)
         text = "".join(f";{pair}" for pair in _form(name, value, explodes=True)) if is_repeated else f";{name}={text}"
-    if not text or {".", ".."} & {*unquote(text).replace("\\", "/").split("/")}:
+    if value is None or not text or {".", ".."} & {*unquote(text).replace("\\", "/").split("/")}:
         raise ComponentError(f"The value of {parameter.argument!r} cannot be part of an address.")
     return text
 

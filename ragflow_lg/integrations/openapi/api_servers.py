@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
@@ -15,6 +15,7 @@ from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError
 from ragflow_lg.base.values import to_text
 from ragflow_lg.checkpoints.check_result import CheckResult
+from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.integrations.openapi.api_document import (
     MAX_DOCUMENT_BYTES,
     Operation,
@@ -22,7 +23,7 @@ from ragflow_lg.integrations.openapi.api_document import (
     restore_operations,
 )
 from ragflow_lg.integrations.openapi.api_requests import build_request
-from ragflow_lg.integrations.openapi.openapi_settings import ApiSection, ApiSections
+from ragflow_lg.integrations.openapi.openapi_settings import ApiSection, ApiSections, check_address
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from ragflow_lg.services.tool_policies import ServerAnswer, ServerTool
 from ragflow_lg.services.workers import NoWorkers, Workers
@@ -68,12 +69,14 @@ class Api:
         async with self._reading:
             if self._operations is None:
                 try:
-                    values, self.problems = await self._workers.run(read_document, await self._read())
+                    text, section = await self._read(), self._section
+                    values, self.problems = await self._workers.run(
+                        read_document, text, section.allow, [*section.headers], bool(section.key)
+                    )
                 except (OSError, UnicodeDecodeError, ServiceError) as error:
                     raise ServiceError(f"The document of the API {self._id!r} cannot be read: {error}") from error
                 self._operations = restore_operations(values)
-        allowed = self._section.allow
-        return {name: each for name, each in self._operations.items() if allowed is None or name in allowed}
+        return self._operations
 
     async def tool(self, name: str) -> ServerTool:
         """Return an operation as a tool.
@@ -101,7 +104,7 @@ class Api:
             timeout_s=self._section.timeout_s,
             max_response_bytes=MAX_ANSWER_BYTES,
         )
-        return _answer(await self._http.send(request), key)
+        return _answer(await self._http.send(request), Redactor(self._section.keys()))
 
     def _headers(self) -> dict[str, str]:
         return {name: value.read() for name, value in self._section.headers.items()}
@@ -117,13 +120,14 @@ class Api:
         if given := self._section.url.get_secret_value():
             return given
         source = self._section.document_url
-        address = urljoin(source, operation.server or "/")
-        if not urlsplit(address).netloc or (source and urlsplit(address)[:2] != urlsplit(source)[:2]):
-            raise SettingsError(
-                f"The address of the API {self._id!r} is unknown: its document names {address[:200]!r}. "
-                f'Set url in [openapi."{self._id}"].'
-            )
-        return address
+        with suppress(ValueError):
+            address = check_address(urljoin(source, operation.server or "/"))
+            if not source or urlsplit(address)[:2] == urlsplit(source)[:2]:
+                return address
+        raise SettingsError(
+            f"The address of the API {self._id!r} is unknown: its document names {operation.server[:200]!r}. "
+            f'Set url in [openapi."{self._id}"].'
+        )
 
     async def _read(self) -> str:
         if file := self._section.document_file:
@@ -152,8 +156,8 @@ def _tool(operation: Operation) -> ServerTool:
     return ServerTool(operation.name, operation.description, operation.schema, effects)
 
 
-def _answer(response: HttpResponse, key: str) -> ServerAnswer:
-    text = response.text.replace(key, "…") if key else response.text
+def _answer(response: HttpResponse, redactor: Redactor) -> ServerAnswer:
+    text = redactor.known(response.text)
     if not 200 <= response.status < 300:
         raise ServiceError(f"its server answered with status {response.status}: {text[:MAX_ERROR_CHARS]}")
     kind = to_text(response.headers.get("content-type")).partition(";")[0].strip().lower()

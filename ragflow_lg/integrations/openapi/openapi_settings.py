@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Annotated, ClassVar
+from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, ValidationInfo, field_validator
 
+from ragflow_lg.dsl.redaction import is_secret_name
 from ragflow_lg.server.settings.secret import Secret
-from ragflow_lg.server.settings.sections import Section
+from ragflow_lg.server.settings.sections import Section, web_address
+
+
+def check_address(value: str, *, is_base: bool = True) -> str:
+    """Return a web address; to one that is a base, paths are added.
+
+    Raises:
+        ValueError: if it is none, or a base with a query or fragment.
+    """
+    text = web_address(value)
+    if is_base and ("?" in text or "#" in text):
+        raise ValueError("should have no query and no fragment")
+    with suppress(ValueError):
+        parts = urlsplit(text)
+        if parts.hostname and parts.port != 0:
+            return text
+    raise ValueError("should have a host, and a port between 1 and 65535 if it has one")
 
 
 class ApiSection(Section):
@@ -31,6 +51,13 @@ class ApiSection(Section):
     command: ClassVar[str] = ""
     # As RAGFlow's lists of servers show it, in which an author selects the operations.
 
+    @field_validator("document", "url")
+    @classmethod
+    def _is_address(cls, value: SecretStr | dict[str, str], info: ValidationInfo) -> SecretStr | dict[str, str]:
+        if isinstance(value, dict) or not value:
+            return value
+        return SecretStr(check_address(value.get_secret_value(), is_base=info.field_name == "url"))
+
     @property
     def document_file(self) -> str:
         """The path of the document, or ``""`` if it is at a URL."""
@@ -40,6 +67,14 @@ class ApiSection(Section):
     def document_url(self) -> str:
         """The URL of the document, or ``""`` if it is a file."""
         return "" if isinstance(self.document, dict) else self.document.get_secret_value()
+
+    def keys(self) -> Iterable[str]:
+        """Return the key, its spellings for basic authentication, and the headers that are secret."""
+        key = self.key.read()
+        yield from (key, base64.b64encode(key.encode()).decode(), key.partition(":")[2])
+        for name, value in self.headers.items():
+            if is_secret_name(name) or value != Secret(value.read()):  # a variable or a file
+                yield value.read()
 
     def secrets(self) -> Iterable[str]:
         """Return everything that may contain a key."""

@@ -8,6 +8,7 @@ import pytest
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.integrations.openapi.api_document import (
+    MAX_OPERATION_CHARS,
     MAX_OPERATIONS,
     MAX_SCHEMA_CHARS,
     Operation,
@@ -19,9 +20,9 @@ from ragflow_lg.models.structured_answer import find_problems
 from tests.harness.rows import each_row
 
 
-def read(document: dict[str, Any], version: str = "3.1.0") -> tuple[dict[str, Operation], list[str]]:
+def read(document: dict[str, Any], version: str = "3.1.0", *own: Any) -> tuple[dict[str, Operation], list[str]]:
     text = json.dumps({"openapi": version, **document})
-    operations, problems = json.loads(json.dumps(read_document(text)))
+    operations, problems = json.loads(json.dumps(read_document(text, *own)))
     return restore_operations(operations), problems
 
 
@@ -86,11 +87,13 @@ def test_parameters_of_the_path_are_inherited_replaced_and_renamed() -> None:
 @each_row(
     ("security", "expected"),
     [
-        ([{"basic": []}], (Scheme("header", "Authorization", "Basic"),)),
-        ([{"digest": []}, {"oauth": ["read"]}], (Scheme("header", "Authorization", "Bearer"),)),
-        ([{}, {"key": []}], (Scheme("query", "k"),)),
-        ([{"missing": []}], ()),
-        ([], ()),
+        ([{"basic": []}], Scheme("header", "Authorization", "Basic")),
+        ([{"digest": []}, {"oauth": ["read"]}], Scheme("header", "Authorization", "Bearer")),
+        ([{}, {"key": []}], Scheme("query", "k")),
+        ([{"basic": [], "key": []}, {"key": []}], Scheme("query", "k")),
+        ([{"basic": [], "key": []}], None),
+        ([{"missing": []}], None),
+        ([], None),
     ],
 )
 def test_the_first_alternative_that_needs_one_key_counts(security: Any, expected: Any) -> None:
@@ -101,12 +104,38 @@ def test_the_first_alternative_that_needs_one_key_counts(security: Any, expected
         "key": {"type": "apiKey", "in": "query", "name": "k"},
     }
     components = {"securitySchemes": schemes}
-    assert one({"parameters": [ID], "security": security}, components, security=[{"key": []}]).schemes == expected
+    document: dict[str, Any] = {
+        "paths": {"/x": {"get": {"security": security}}},
+        "components": components,
+        "security": [{"key": []}],
+    }
+    assert read(document)[0]["get_x"].scheme == expected
+    problems = [] if expected else ["The key is not sent with get_x: the document names no scheme that is one key."]
+    assert read(document, "3.1.0", None, (), True)[1] == problems
+
+
+def test_what_the_settings_send_is_no_argument() -> None:
+    places = [("header", "x-tenant"), ("header", "x-key"), ("query", "X-Key"), ("query", "x-tenant")]
+    parameters = [{"name": name, "in": place, "required": True, "schema": True} for place, name in places]
+    document: dict[str, Any] = {
+        "paths": {"/x": {"parameters": parameters, "get": {"security": [{"key": []}]}}},
+        "components": {"securitySchemes": {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}}},
+    }
+    operation = read(document, "3.1.0", None, ["X-Tenant"], True)[0]["get_x"]
+    assert [(each.place, each.name) for each in operation.parameters] == places[2:]
+    assert operation.schema["properties"] == {"X-Key": {}, "x-tenant": {}}
+    assert operation.schema["required"] == ["X-Key", "x-tenant"]
 
 
 def test_variables_of_servers_have_their_defaults() -> None:
     server = {"url": "https://{region}.example/v{n}", "variables": {"region": {"default": "eu"}, "n": {"default": 2}}}
     assert one({"parameters": [ID]}, servers=[server]).server == "https://eu.example/v2"
+
+
+def test_variables_of_servers_do_not_multiply() -> None:
+    variables = {f"v{n}": {"default": f"{{v{n + 1}}}" * 9} for n in range(9)}
+    _, problems = read({"paths": {"/x": {"get": {}}}, "servers": [{"url": "{v0}", "variables": variables}]})
+    assert problems == ["get_x: its address is too long."]
 
 
 def nested(levels: int) -> Any:
@@ -122,6 +151,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "wide": (body_of({"anyOf": [{"type": "string"}] * 6_000}), "too large"),
     "files": (body_of({"type": "object"}, "multipart/form-data"), "not sent: multipart/form-data"),
     "path": ({}, "'id' is not declared"),
+    "text": ({"parameters": [{**ID, "schema": "integer", "description": "x"}]}, "no map"),
+    "false": (body_of(False), "no map"),
     "place": ({"parameters": [ID, {"name": "x", "in": "moon"}]}, "no name or no place"),
 }
 
@@ -148,7 +179,20 @@ def test_documents_with_many_operations_take_no_time() -> None:
     operations, problems = read({"paths": paths})
     assert time.process_time() - began < 5
     assert len(operations) == MAX_OPERATIONS
-    assert problems == [f"Only {MAX_OPERATIONS:,} operations are offered."]
+    assert problems == ["Only 1,000 operations are offered: the others are too many or too large."]
+
+
+def test_operations_that_share_large_schemas_take_little_memory() -> None:
+    schemas = {f"S{n}": {"type": "object", "description": "x" * 400} for n in range(100)}
+    shared: Any = {"anyOf": [{"$ref": f"#/components/schemas/S{n}"} for n in range(100)]}
+    paths = {f"/{n}/{{id}}": {"post": {"operationId": f"o{n}", **body_of(shared)}} for n in range(500)}
+    document = {"paths": paths, "components": {"schemas": schemas}}
+    operations, (problem,) = read(document)
+    assert 100 < len(operations) < 500
+    assert "are offered: the others are too many or too large" in problem
+    assert len(json.dumps([*operations.values()])) < 1.1 * MAX_OPERATION_CHARS
+    operations, problems = read(document, "3.1.0", ["o499"])
+    assert ([*operations], problems) == (["o499"], [])
 
 
 @each_row(
@@ -173,3 +217,36 @@ def test_what_is_no_document_is_refused(text: str, reason: str) -> None:
 def test_yaml_is_read() -> None:
     text = "openapi: 3.0.0\npaths:\n  /x:\n    get: {operationId: x, responses: {200: {description: 2020-01-01}}}\n"
     assert [*restore_operations(read_document(text)[0])] == ["x"]
+
+
+@each_row(
+    ("scalar", "expected"),
+    [
+        ("on", "on"),
+        ("NO", "NO"),
+        ("True", "True"),
+        ("012", "012"),
+        ("1_000", "1_000"),
+        ("1:30", "1:30"),
+        ("2020-01-01", "2020-01-01"),
+        (".inf", ".inf"),
+        ("true", True),
+        ("-12", -12),
+        ("1.5e3", 1500.0),
+        ("null", None),
+        ("", None),
+        ("'1'", "1"),
+    ],
+)
+def test_scalars_in_yaml_are_those_of_json(scalar: str, expected: Any) -> None:
+    text = f"""
+openapi: 3.0.0
+paths:
+  /x:
+    get:
+      operationId: x
+      parameters: [{{name: a, in: query, schema: {{properties: {{on: {{enum: [y, no]}}}}, default: {scalar} }} }}]
+"""
+    schema = restore_operations(read_document(text)[0])["x"].schema["properties"]["a"]
+    assert schema == {"properties": {"on": {"enum": ["y", "no"]}}, "default": expected}
+    assert type(schema["default"]) is type(expected)

@@ -19,7 +19,7 @@ def request_of(
 ) -> HttpRequest:
     parameter = Parameter("color", "color", place, style, explodes, is_json)
     path = "/c/{color}" if place == "path" else "/c"
-    operation = Operation("o", "GET", path, "", "", {}, (parameter,), "", ())._replace(**changes)
+    operation = Operation("o", "GET", path, "", "", {}, (parameter,), "", None)._replace(**changes)
     return build_request(operation, {"color": value}, BASE, key="k:ey")
 
 
@@ -69,7 +69,7 @@ def test_headers_cookies_and_contents() -> None:
     assert request_of("query", "form", True, {"a": [1]}, is_json=True).url.endswith("?color=%7B%22a%22%3A%20%5B1%5D%7D")
 
 
-@each_row("value", ["", ".", "..", "../admin", "a/../b", "..\\b", [".."]])
+@each_row("value", [None, "", ".", "..", "../admin", "a/../b", "..\\b", [".."]])
 def test_a_value_never_leaves_its_place_in_the_path(value: Any) -> None:
     with pytest.raises(ComponentError, match="cannot be part of an address"):
         request_of("path", "simple", False, value)
@@ -86,8 +86,25 @@ def test_a_value_never_leaves_its_place_in_the_path(value: Any) -> None:
     ],
 )
 def test_the_key_is_sent_where_the_document_says(scheme: Scheme, url: str, headers: dict[str, str]) -> None:
-    request = request_of("query", "form", True, "b", schemes=(scheme,))
+    request = request_of("query", "form", True, "b", scheme=scheme)
     assert (request.url, request.headers) == (f"https://api.example/v1{url}", headers)
+
+
+@each_row("place", ["query", "cookie"])
+def test_a_map_does_not_add_another_key(place: str) -> None:
+    value = {"k": "invented", "key": "x"}
+    request = request_of(place, "form", True, value, scheme=Scheme(place, "k"))
+    assert "key=x" in str(request)
+    assert "k=k%3Aey" in str(request)
+    assert "invented" not in str(request)
+
+
+def test_headers_of_the_settings_replace_others_whatever_their_case() -> None:
+    parameters = tuple(Parameter(name, name, "header", "simple", False) for name in ("x-tenant", "x-key", "x-other"))
+    operation = Operation("o", "GET", "/c", "", "", {}, parameters, "", Scheme("header", "X-Key"))
+    arguments = {"x-tenant": "theirs", "x-key": "invented", "x-other": "1"}
+    request = build_request(operation, arguments, BASE, key="k", headers={"X-Tenant": "ours"})
+    assert request.headers == {"X-Tenant": "ours", "X-Key": "k", "x-other": "1"}
 
 
 @each_row(
@@ -100,6 +117,6 @@ def test_the_key_is_sent_where_the_document_says(scheme: Scheme, url: str, heade
     ],
 )
 def test_bodies(kind: str, body: Any, expected: str | None) -> None:
-    request = build_request(Operation("o", "POST", "/c", "", "", {}, (), kind, ()), {"body": body}, BASE)
+    request = build_request(Operation("o", "POST", "/c", "", "", {}, (), kind, None), {"body": body}, BASE)
     assert request.body == (None if expected is None else expected.encode())
     assert request.headers == ({} if expected is None else {"Content-Type": kind})

@@ -11,6 +11,7 @@ import pytest
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.integrations.openapi.api_servers import ApiServers, probe_apis
+from ragflow_lg.integrations.openapi.openapi_settings import ApiSections
 from ragflow_lg.server.assembly.open_services import open_services
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.sections import AgentsSection
@@ -19,6 +20,7 @@ from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.services import Reply
 from tests.fakes.shop_api import KEY, shop
+from tests.harness.rows import each_row
 
 
 def settings_of(**values: Any) -> Settings:
@@ -88,6 +90,24 @@ async def test_a_wrong_key_is_not_repeated_to_the_model() -> None:
     assert "secret-4711" not in str(caught.value)
 
 
+@each_row(
+    ("echo", "expected"),
+    [
+        ("user:password", "***"),
+        ("dXNlcjpwYXNzd29yZA==", "***"),
+        ("wrong: password", "wrong: ***"),
+        ("header-secret", "***"),
+        ("2026-01-01 prod", "2026-01-01 prod"),
+        ('{"next_page_token": "abcdefgh"}', '{"next_page_token": "abcdefgh"}'),
+    ],
+)
+async def test_an_answer_that_repeats_keys_hides_them_and_nothing_else(echo: str, expected: str) -> None:
+    headers = {"X-Token": "header-secret", "X-Version": "2026-01-01", "X-Pin": "prod"}
+    async with shop_apis(key="user:password", headers=headers) as (apis, _):
+        answer = await apis.call("shop", "setNote", {"name": "n", "body": echo}, {})
+    assert json.loads(answer.texts[0]) == f"n: {expected}"
+
+
 async def test_the_settings_limit_the_operations() -> None:
     async with shop_apis(allow=["logo"]) as (apis, _):
         assert [tool.name for tool in await apis.list_tools("shop")] == ["logo"]
@@ -146,6 +166,23 @@ async def test_a_document_decides_about_the_address_only_within_its_own_origin(t
         with pytest.raises(SettingsError, match=r"attacker\.example"):
             await apis.call("shop", "logo", {}, {})
         await apis.aclose()
+
+
+@each_row(
+    ("values", "reason"),
+    [
+        ({"url": "https://h:abc"}, "a port between 1 and 65535"),
+        ({"url": "https://[h"}, "a port between 1 and 65535"),
+        ({"url": "https://h/v1?k=secret-4711"}, "no query and no fragment"),
+        ({"url": "https://h/#top"}, "no query and no fragment"),
+        ({"url": "ftp://h"}, "begins with http:// or https://"),
+        ({"document": "https://h:99999/x?y=secret-4711"}, "a port between 1 and 65535"),
+    ],
+)
+def test_addresses_are_checked(values: dict[str, str], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason) as caught:
+        settings_of(**{"document": "https://h:1/api.json?v=1", **values}).section(ApiSections)
+    assert "secret-4711" not in str(caught.value)
 
 
 async def test_apis_stand_beside_mcp_servers_and_the_doctor_lists_them() -> None:
