@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from ragflow_lg.base.errors import CassetteError, RagflowLgError, RunCancelled
+from ragflow_lg.base.errors import CassetteError, ComponentError, RagflowLgError, RunCancelled, SettingsError
 from ragflow_lg.base.example_values import example_value
 from ragflow_lg.base.markdown_table import markdown_table
 from ragflow_lg.base.values import JsonValue, to_text
@@ -34,12 +34,16 @@ NOTICE = "Demo data: this result is a sample. Nothing was sent, or the settings 
 """Says in the events and the trace that a node has got a sample."""
 
 TRY_S = 20.0
-"""How long a node may try to run with what the settings have."""
+"""How long a node may try to run with what the settings do not name."""
 
 _OWN = frozenset({"database", "dataset", "memory", "model", "reranker", "search_option"})
 """The kinds of `ragflow_lg.component.spec.Requirement` that are really asked. Others are services of somebody else."""
+_NAMED = frozenset({"database", "dataset", "memory"})
+"""The kinds whose failures are no reason for a sample: what the settings name has failed, and is not missing."""
 _MAX_TOPIC_CHARS = 80
 _SIGN = "would stand here"
+_MARKS = (_SIGN, "would now ", "(demo data)")
+"""What shows that a text was written by the demo model, or is a sample."""
 _ROWS: Sequence[dict[str, JsonValue]] = (
     {"id": 1, "name": "Sample A (demo data)", "amount": 120},
     {"id": 2, "name": "Sample B (demo data)", "amount": 80},
@@ -83,8 +87,12 @@ def read_items(ctx: RunContext, node: PlanNode) -> Sequence[JsonValue] | None:
 
 def describe_sample(name: str, topic: str) -> str:
     """Return a text in place of what a tool would return."""
-    topic = "" if _SIGN in topic or "demo" in topic else " ".join(topic.split())[:_MAX_TOPIC_CHARS]
+    topic = "" if topic == "demo" or _is_own(topic) else " ".join(topic.split())[:_MAX_TOPIC_CHARS]
     return f"This is demo data: what {name} would return{f' for “{topic}”' if topic else ''} {_SIGN}."
+
+
+def _is_own(text: str) -> bool:
+    return any(mark in text for mark in _MARKS)
 
 
 def _has_samples(ctx: RunContext, node: PlanNode) -> bool:
@@ -95,30 +103,35 @@ def _has_samples(ctx: RunContext, node: PlanNode) -> bool:
 
 async def _try(ctx: RunContext, node: PlanNode, run: Callable[[], Awaitable[R]]) -> R | None:
     """Return the result of what has no effect outside, or None for a sample."""
-    asks_others = any(need.kind not in _OWN for need in node.spec.requires(node.params))
-    if not asks_others and node.spec.effects_of(ctx, node.params) != "writes":
+    kinds = {need.kind for need in node.spec.requires(node.params)}
+    is_named = not kinds.isdisjoint(_NAMED)
+    if kinds <= _OWN and node.spec.effects_of(ctx, node.params) != "writes":
         try:
-            async with asyncio.timeout(TRY_S):
+            async with asyncio.timeout(None if is_named else TRY_S):
                 found = await run()
-            if not _is_empty(node, found):
+            if not _is_empty(node, found, is_named=is_named):
                 return found
         except (RunCancelled, CassetteError):
             raise
-        except (RagflowLgError, TimeoutError):
+        except (RagflowLgError, TimeoutError) as error:
+            if is_named and not isinstance(error, SettingsError | ComponentError):
+                raise
             ctx.partial.clear()
     if NOTICE not in ctx.notices:
         ctx.notices.append(NOTICE)
     return None
 
 
-def _is_empty(node: PlanNode, found: ToolResult | ComponentOutputs) -> bool:
+def _is_empty(node: PlanNode, found: ToolResult | ComponentOutputs, *, is_named: bool) -> bool:
     """Return whether a search has found nothing because of the demo.
 
     Templates say nothing to search, and the demo model writes no SQL.
     """
     outputs: Mapping[str, Any] = found.outputs if isinstance(found, ToolResult) else found.__pydantic_extra__ or {}
     if _is_sql(node):
-        return not any(isinstance(rows, list) for rows in outputs.get("json") or ())
+        results: list[JsonValue] = [*(outputs.get("json") or ())]
+        has_rows = any(isinstance(rows, list) for rows in results)
+        return not has_rows and (not is_named or _is_own(to_text(results)))
     is_search = issubclass(node.spec.outputs, SearchOutputs) and not any(True for _ in node.spec.requires(node.params))
     return is_search and not outputs.get("json")
 

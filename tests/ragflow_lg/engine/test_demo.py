@@ -6,6 +6,7 @@ from typing import Any
 
 from ragflow_lg.adapters.chat.chat_settings import DEMO, ChatModelSettings
 from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
+from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.component.events import NodeFinished
 from ragflow_lg.component.integration import find_services
 from ragflow_lg.engine.demo import NOTICE
@@ -110,15 +111,39 @@ class Asked:
         return False
 
     async def run(self, target: Any, query: SqlQuery) -> Any:
+        if query.sql == "SELECT 1":
+            raise ServiceError("Database Connection Failed!")
         if query.sql == "SELECT a FROM t":
             return [StatementResult(query.sql, ("a",), [{"a": "real"}])]
         return [StatementResult(query.sql, error="syntax error")]
 
 
-@each_row(("sql", "expected"), [("SELECT a FROM t", "real"), ("*GenSQL* would now answer", "Sample B")])
-async def test_a_connection_is_asked_and_an_answer_of_the_model_is_no_sql(sql: str, expected: str) -> None:
-    result = await run("ExeSQL", {"sql": sql, "connection": "mine"}, databases=Asked())
-    assert (result.error, expected in result.outputs["formalized_content"]) == (None, True)
+MINE = {"connection": "mine"}
+OF_CANVAS = {"host": "db.test", "database": "d", "username": "u", "password": "p"}
+
+
+@each_row(
+    ("sql", "account", "expected"),
+    [
+        ("SELECT a FROM t", MINE, "real"),
+        ("SELECT b FROM t", MINE, "syntax error"),
+        ("SELECT 1", MINE, "Database Connection Failed!"),
+        ("*GenSQL* would now answer", MINE, "Sample B"),
+        ("SELECT b FROM t", OF_CANVAS, "Sample B"),
+        ("SELECT 1", OF_CANVAS, "Sample B"),
+    ],
+)
+async def test_only_what_the_settings_lack_and_answers_of_the_model_get_samples(
+    sql: str, account: dict[str, Any], expected: str
+) -> None:
+    result = await run("ExeSQL", {"sql": sql, **account}, databases=Asked())
+    assert expected in (result.error or result.outputs["formalized_content"])
+
+
+async def test_a_dataset_that_fails_is_no_sample() -> None:
+    knowledge = FakeKnowledge(error="The store is gone.")
+    result = await run("Retrieval", {"dataset_ids": ["ds1"], "query": "rice"}, knowledge=knowledge)
+    assert "The store is gone." in (result.error or "")
 
 
 async def test_an_iteration_over_a_text_gets_a_list() -> None:
