@@ -250,10 +250,7 @@ async def _answer(
         request = await with_standalone_question(ctx, model, request, offered)
     stream = _stream(ctx, params, request)
     if ctx.compatibility.old_values and strategy == "function_calling":
-        if not ctx.references["chunks"]:
-            guidelines = ""  # only the first prompt has them, in RAGFlow
-        elif stream is not None and len(request.messages) < 6:
-            guidelines = f"{guidelines}\n{engine_prompt(ctx, 'citation_guidelines')}"  # of the engine as well
+        guidelines = _old_guidelines(ctx, guidelines, are_twice=stream is not None and len(request.messages) < 6)
     run = AgentLoop(
         ctx,
         model,
@@ -283,6 +280,13 @@ async def _answer(
         ctx.notice(f"The model called none of its {len(toolbox.schemas)} tools.", logging.INFO)
     outputs = await _outputs(run, params, text)
     return outputs.model_copy(update={"use_tools": run.result.use_tools})
+
+
+def _old_guidelines(ctx: RunContext, guidelines: str, *, are_twice: bool) -> str:
+    """Return the guidelines of the rounds after the first, as RAGFlow has them: none without findings."""
+    if not ctx.references["chunks"]:
+        return ""
+    return f"{guidelines}\n{engine_prompt(ctx, 'citation_guidelines')}" if are_twice else guidelines
 
 
 def _is_streaming(ctx: RunContext, params: Params) -> bool:

@@ -213,9 +213,8 @@ async def complete_with(
             ignored += unread_inputs((await turns.runner(agent, session.row, session.version)).plan, body.inputs)
         turn_request = build_turn_request(caller, session.row, body.query or body.question, body)
         begun = turns.begin(agent, session, turn_request, options.policy)
-    forwarding = "messages" if is_old_path else forwarding
     responder = CompletionResponder(
-        forwarding,
+        "messages" if is_old_path else forwarding,
         position,
         get_app_state(request).now_ms,
         asked,
