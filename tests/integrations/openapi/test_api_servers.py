@@ -96,13 +96,16 @@ async def test_a_wrong_key_is_not_repeated_to_the_model() -> None:
         ("user:password", "***"),
         ("dXNlcjpwYXNzd29yZA==", "***"),
         ("wrong: password", "wrong: ***"),
-        ("header-secret", "***"),
+        ("header-secret, secret-of-a-variable", "***, ***"),
         ("2026-01-01 prod", "2026-01-01 prod"),
         ('{"next_page_token": "abcdefgh"}', '{"next_page_token": "abcdefgh"}'),
     ],
 )
-async def test_an_answer_that_repeats_keys_hides_them_and_nothing_else(echo: str, expected: str) -> None:
-    headers = {"X-Token": "header-secret", "X-Version": "2026-01-01", "X-Pin": "prod"}
+async def test_an_answer_that_repeats_keys_hides_them_and_nothing_else(
+    echo: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_ID", "secret-of-a-variable")
+    headers = {"X-Token": "header-secret", "X-Version": "2026-01-01", "X-Pin": "prod", "X-Shop": {"env": "SHOP_ID"}}
     async with shop_apis(key="user:password", headers=headers) as (apis, _):
         answer = await apis.call("shop", "setNote", {"name": "n", "body": echo}, {})
     assert json.loads(answer.texts[0]) == f"n: {expected}"
