@@ -4,14 +4,14 @@ from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.spec import AnySpec
 from tests.harness.rows import each_row
 
-_COSTLY = """A2A Agent AgentInvoke BGPT Browser Canvas Categorize CodeExec DeepL DocGenerator ExcelProcessor Google
+_COSTLY = """Agent AgentInvoke BGPT Browser Canvas Categorize CodeExec DeepL DocGenerator ExcelProcessor Google
 GoogleScholar KeenableSearch LLM QueritContents QueritSearch Retrieval TavilyExtract TavilySearch"""
 _READING = """AkShare ArXiv Crawler DuckDuckGo GitHub Jin10 PubMed QWeather SearXNG TuShare WenCai Wikipedia
 YahooFinance"""
 EXPECTED = {
     **dict.fromkeys(_COSTLY.split(), "pays"),
     **dict.fromkeys(_READING.split(), "reads"),
-    "Email": "writes",
+    **dict.fromkeys(["A2A", "Email"], "writes"),
     **dict.fromkeys(["ExeSQL", "Invoke", "Message"], "by params"),  # see their tests
 }
 

@@ -59,8 +59,7 @@ class Outputs(ComponentOutputs):
     read_name=lambda params: f"ask_{params.agent}",
     requires=lambda params: (Requirement("a2a_agent", params.agent, ("agent",)),),
     timeout_s=TIMEOUT_S,
-    retries=False,
-    effects="pays",
+    effects="writes",
     description="Ask an agent of another server.",
     example=ToolExample('[a2a.NAME]\nurl = "https://…"', {"agent": "NAME"}),
 )
