@@ -103,7 +103,7 @@ async def find_graph_input(
     )
     if not answers:
         return GraphInput(unanswered=pauses)
-    is_talk = bool(request.get("query")) or belong_to_conversation(canvas.plan, [p for p in pauses if p.id in answers])
+    is_talk = belong_to_conversation(canvas.plan, [pause for pause in pauses if pause.id in answers])
     update = await resume_turn(canvas.plan, snapshot.values, turn, request) if is_talk else {}
     return await _answered(canvas, config, snapshot.config, answers, update, request.get("inputs") if is_talk else None)
 

@@ -53,6 +53,7 @@ async def test_openai_clients_approve_with_a_message(server: AppServer) -> None:
             model="any", messages=[{"role": "user", "content": "approve"}], extra_body={"session_id": asked.id}
         )
     assert (answer.choices[0].message.content or "").endswith("All is paid.")
+    assert server.model.requests[-1][1].messages[0] == {"role": "user", "content": "Pay"}
 
 
 async def test_clients_of_responses_approve_with_a_message(server: AppServer) -> None:
