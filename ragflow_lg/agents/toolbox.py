@@ -210,7 +210,8 @@ async def call_tool(
     if tool.needs_approval and (refusal := _find_refusal(ctx, use.arguments, decision)):
         return Outcome(f"The call to {tool.title} was not made: {refusal}", is_error=True)
     if tool.needs_approval and decision is None:
-        ctx.need_approval(name, arguments, position, tool.title, cast("JsonValue", use.arguments))
+        tool_name = max(tool.names or (tool.name,), key=lambda each: ":" in each)  # rather canvas:NAME than Canvas
+        ctx.need_approval(name, arguments, position, (tool_name, tool.title), cast("JsonValue", use.arguments))
     if tool.runs_once:
         await ctx.begin(name, arguments, position, tool.title)
     return await _guard_result(guards, use, tool, await _call_or_cache(ctx, tool, use.arguments, make))

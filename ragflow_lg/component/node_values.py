@@ -287,14 +287,18 @@ class NodeSteps:
         """Return what the user has decided about a call; None if the user was not asked."""
         return self.begun_calls.decisions.get(self._mark(name, arguments, position, "approval"))
 
-    def need_approval(self, name: str, arguments: object, position: str, title: str, shown: JsonValue) -> NoReturn:
-        """Have the user asked about a call with the arguments ``shown``, when the other calls of the round have ended.
+    def need_approval(
+        self, name: str, arguments: object, position: str, tool: tuple[str, str], shown: JsonValue
+    ) -> NoReturn:
+        """Have the user asked about a call of a tool when the other calls of the round have ended.
+
+        ``tool`` is its name in the policies and its title, ``shown`` are the arguments that the user sees.
 
         Raises:
             ApprovalNeeded: always.
         """
         mark = self._mark(name, arguments, position, "approval")
-        self.begun_calls.open_approvals[mark] = Approval(mark, title, shown)
+        self.begun_calls.open_approvals[mark] = Approval(mark, *tool, shown)
         raise ApprovalNeeded(self.node.id)
 
     def _mark(self, name: str, arguments: object, position: str, what: str = "begun") -> str:

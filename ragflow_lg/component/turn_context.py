@@ -87,6 +87,8 @@ class Approval(NamedTuple):
 
     mark: str
     """Identifies the call."""
+    tool: str
+    """The tool's name in the policies."""
     title: str
     arguments: JsonValue
     """The arguments of the call, as the guards leave them."""

@@ -23,6 +23,7 @@ RUN_AGAIN, CONTINUE = "run it again", "continue with an error"
 APPROVE, REFUSE = "approve", "refuse"
 _DECISION = "decision"
 MAX_SHOWN_CHARS = 300
+MAX_LABEL_CHARS = 100
 MAX_REASON_CHARS = 2_000
 
 Ask: TypeAlias = Callable[[PlanNode, Form], Awaitable[dict[str, JsonValue]]]
@@ -115,6 +116,8 @@ async def ask_for_approval(node: PlanNode, ctx: RunContext, ask: Ask) -> None:
     begun = ctx.begun_calls
     approvals = list(begun.open_approvals.values())
     await begun.put("asked about", begun.questions, [to_json(list(approval)) for approval in approvals])
+    begun.questions += 1
+    begun.open_approvals.clear()
     await _decide(node, ctx, ask, approvals)
 
 
@@ -137,12 +140,18 @@ def _approval_form(ctx: RunContext, approvals: Sequence[Approval]) -> Form:
     tips = ["The agent asks for your approval:"]
     for number, approval in enumerate(approvals, 1):
         decision, reason = _field_names(approval)
-        label = f"{number}. {approval.title}" if len(approvals) > 1 else approval.title
+        label = _label(approval) if len(approvals) == 1 else f"{number}. {_label(approval)}"
         options: list[JsonValue] = [APPROVE, REFUSE]
         fields[decision] = {"name": label, "type": "options", "optional": False, "options": options}
         fields[reason] = {"name": f"{label}: why not?", "type": "line", "optional": True}
-        tips.append(f"{label}\n\n```json\n{ctx.redacted_view.redactor.text(_show(approval.arguments))}\n```")
+        tips.append(f"`{label}`\n\n```json\n{ctx.redacted_view.redactor.text(_show(approval.arguments))}\n```")
     return Form("\n\n".join(tips), fields)
+
+
+def _label(approval: Approval) -> str:
+    """Return the name of a tool in the policies, and then its title, which a canvas may choose."""
+    is_same = approval.title in (approval.tool, approval.tool.partition("/")[2])
+    return _one_line(approval.tool) + ("" if is_same else f' "{_one_line(approval.title)}"')
 
 
 def _show(arguments: JsonValue) -> str:
@@ -151,8 +160,13 @@ def _show(arguments: JsonValue) -> str:
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
+def _one_line(text: str) -> str:
+    """Return the beginning of a name or title, which a canvas may choose, as it is in a JSON string."""
+    return _show(text[:MAX_LABEL_CHARS])[1:-1]
+
+
 def _tips(call: BegunCall) -> str:
     shown = "" if call.arguments is None else str(call.arguments)
     shown = shown if len(shown) <= MAX_SHOWN_CHARS else shown[:MAX_SHOWN_CHARS] + "…"
-    tips = f"A call of {call.title} was interrupted while running. It may already have had its effect"
+    tips = f"A call of {_one_line(call.title)} was interrupted while running. It may already have had its effect"
     return f"{tips}: {shown}" if shown else f"{tips}."

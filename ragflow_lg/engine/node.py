@@ -85,12 +85,13 @@ async def visit(
 
 
 async def _attempt_or_ask(program: NodeProgram, ctx: RunContext, turn: TurnContext, ask: Ask | None) -> Outcome:
-    try:
-        return await attempt(program, ctx, turn)
-    except ApprovalNeeded:
-        if ask is not None:
-            await ask_for_approval(program.node, ctx, ask)
-        raise
+    while True:
+        try:
+            return await attempt(program, ctx, turn)
+        except ApprovalNeeded:
+            if ask is None:
+                raise
+            await ask_for_approval(program.node, ctx, ask)  # returns only if the answer is there
 
 
 async def visit_item(

@@ -21,9 +21,11 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.events import EngineEvent, NodeStarted
 from ragflow_lg.component.node_names import find_node, has_title
+from ragflow_lg.component.plan import Plan
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas, play
 from ragflow_lg.runs.canvas_changes import Change, changed_channels, read_changes
+from ragflow_lg.runs.pauses import belong_to_conversation, read_pause
 from ragflow_lg.runs.stored_steps import StoredSteps
 from ragflow_lg.services.sessions import LEASE_TOKEN, Leases, hold_lease
 
@@ -58,7 +60,8 @@ async def _find_levels(
 class _Target:
     """The new session, which a fork or rerun fills."""
 
-    def __init__(self, saver: BaseCheckpointSaver[Any], session: str) -> None:
+    def __init__(self, plan: Plan, saver: BaseCheckpointSaver[Any], session: str) -> None:
+        self._plan = plan
         self._saver = saver
         self._name = session
         self._target: dict[str, Any] = {"thread_id": thread_of_session(session)}
@@ -91,6 +94,9 @@ class _Target:
 
         The tasks in ``without`` run again. A form that is shown again has the same id as before, so its old answer is
         removed; otherwise the new session would treat the form as answered.
+
+        Raises:
+            ConflictError: if a node that does not run again asks about its calls. What it has done is not copied.
         """
         place: Any = stored.config.get("configurable", {})
         writes = [
@@ -101,7 +107,12 @@ class _Target:
         values = {**stored.checkpoint["channel_values"], **(changes or {})}
         values = {channel: _without_usage(channel, value) for channel, value in values.items()}
         if without is not None:
-            open_ids = {pause.id for _, channel, pauses in writes if channel == INTERRUPT for pause in pauses}
+            pauses = [read_pause(pause) for _, channel, value in writes if channel == INTERRUPT for pause in value]
+            if not all(belong_to_conversation(self._plan, [pause]) for pause in pauses):
+                raise ConflictError(
+                    "A node beside it asks about its calls. Answer that first, or fork the session as it is now."
+                )
+            open_ids = {pause.id for pause in pauses}
             writes = [
                 (task, channel, _without_closed_answers(channel, value, open_ids)) for task, channel, value in writes
             ]
@@ -119,6 +130,14 @@ class _Target:
         # Last, because it makes the rest visible: until then, the session does not exist.
         metadata: Any = {**stored.metadata, "source": "fork"}
         await self._saver.aput({"configurable": namespace}, checkpoint, metadata, checkpoint["channel_versions"])
+
+    async def copy_results(self, steps: StoredSteps) -> None:
+        """Copy the results of steps inside nodes, so that a node that has begun goes on where it is."""
+        saver: Any = self._saver
+        if hasattr(saver, "steps"):
+            results = saver.steps({"configurable": self._target})
+            async for key, result in saver.steps(steps.config("")).all():
+                await results.put(key, result)
 
 
 async def fork(
@@ -143,9 +162,9 @@ async def fork(
 
     Raises:
         CheckpointError: if there is no such session or checkpoint, or a change has an unknown name or would be
-        overwritten. ConflictError: if a session with the new name exists.
+        overwritten. ConflictError: if a session with the new name exists, or a node beside it asks about its calls.
     """
-    steps, copies = StoredSteps(canvas, saver, session), _Target(saver, target)
+    steps, copies = StoredSteps(canvas, saver, session), _Target(canvas.plan, saver, target)
     async with copies.reserved(leases):
         newest = await steps.newest("")
         if not newest or not (checkpoint or changes):
@@ -238,7 +257,7 @@ async def _play_apart(
 
     saver: Any = InMemorySaver()
     saver.get_next_version = steps.saver.get_next_version  # savers write versions in forms that do not compare
-    canvas, copies = canvas.with_saver(saver), _Target(saver, steps.session)
+    canvas, copies = canvas.with_saver(saver), _Target(canvas.plan, saver, steps.session)
     for level in await _find_levels(
         steps, namespace, _checkpoint_id(snapshot), frozenset(task.id for task in snapshot.tasks)
     ):
@@ -267,6 +286,8 @@ async def _copy_present(steps: StoredSteps, copies: _Target, canvas: CompiledCan
     open_tasks = {f"{task.name}{TASK_SEPARATOR}{task.id}" for task in snapshot.tasks}
     for namespace, checkpoint in (await _newest_of_tasks(steps, open_tasks, root_id) if open_tasks else {}).items():
         await copies.copy(await steps.tuple(namespace, checkpoint))
+    if open_tasks:
+        await copies.copy_results(steps)
     # The canvas itself is last, as in `copy`.
     await copies.copy(root)
 
@@ -302,9 +323,9 @@ async def rerun(
 
     Raises:
         CheckpointError: if the node did not run, or a change has an unknown name. ConflictError: if a session with the
-        new name exists.
+        new name exists, or a node beside it asks about its calls.
     """
-    steps, copies = StoredSteps(canvas, saver, session), _Target(saver, target)
+    steps, copies = StoredSteps(canvas, saver, session), _Target(canvas.plan, saver, target)
     async with copies.reserved(leases):
         start = steps.find_node(node)
         steps, namespace, snapshot = await _find_start(steps, canvas, start, round, services)

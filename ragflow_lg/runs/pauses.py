@@ -49,13 +49,15 @@ def open_pauses(snapshot: Any, unchecked: Collection[str] = ()) -> list[Pause]:
     answers = stored_answers(snapshot)
     if not all(_is_settled(task, answers) for task in snapshot.tasks):
         return []
-    pauses: list[Pause] = []
-    for pending in snapshot.interrupts:
-        value: Any = pending.value
-        form = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-        node: str = form.get("component_id", "")
-        pauses.append(Pause(pending.id, node, form.get("tips", ""), form.get("inputs", {}), node not in unchecked))
-    return pauses
+    return [read_pause(pending, unchecked) for pending in snapshot.interrupts]
+
+
+def read_pause(pending: Any, unchecked: Collection[str] = ()) -> Pause:
+    """Return the pause that is stored as an interrupt of LangGraph."""
+    value: Any = pending.value
+    form = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    node: str = form.get("component_id", "")
+    return Pause(pending.id, node, form.get("tips", ""), form.get("inputs", {}), node not in unchecked)
 
 
 def belong_to_conversation(plan: Plan, pauses: Iterable[Pause]) -> bool:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from ragflow_lg.agents.toolbox import MAX_APPROVED_CHARS
+from ragflow_lg.base.errors import ConflictError
+from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.component.function_tool import function_tool
 from ragflow_lg.engine.interrupted_calls import APPROVE, CONTINUE, REFUSE
@@ -16,7 +18,7 @@ from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.canvas import canvas, node
 from tests.fakes.mcp_servers import FakeServer
 from tests.fakes.policies import Canvases, Guard, catalog_with, entry
-from tests.fakes.regions import iteration, loop, play_run, runner_of
+from tests.fakes.regions import iteration, loop, out, play_run, runner_of, text
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.harness.rows import each_row
 
@@ -29,7 +31,7 @@ class ProcessDeath(BaseException):
 
 
 class Mailbox:
-    """A tool that sends, and one that reads; both note their calls."""
+    """Tools that send and post, and one that reads; they note their calls."""
 
     def __init__(self) -> None:
         self.actions: list[str] = []
@@ -45,7 +47,12 @@ class Mailbox:
             self.actions.append(f"look {at}")
             return f"seen {at}"
 
-        self.catalog = catalog_with(Send=send, Look=look)
+        @function_tool(runs_once=True)
+        def post(to: str) -> str:
+            self.actions.append(f"post {to}")
+            return f"posted to {to}"
+
+        self.catalog = catalog_with(Send=send, Look=look, Post=post)
 
 
 class Approvals:
@@ -69,15 +76,17 @@ async def approvals() -> AsyncGenerator[Approvals]:
         yield Approvals(store)
 
 
-async def answer(runner: Runner, decide: Callable[[str], tuple[str, str]], *, pause: int | None = None) -> Run:
+async def answer(
+    runner: Runner, decide: Callable[[str], tuple[str, str]], *, pause: int | None = None, session: str = "s"
+) -> Run:
     """Answer the open forms, or one of them, by the label of each call: with the decision and the reason."""
-    pauses = await runner.pauses("s")
+    pauses = await runner.pauses(session)
     fields: dict[str, Any] = {}
     for each in pauses if pause is None else pauses[pause : pause + 1]:
         for name, field in each.inputs.items():
             decision, reason = decide(str(field["name"]).removesuffix(": why not?"))
             fields[name] = decision if name.startswith("decision") else reason
-    run = runner.resume("s", fields)
+    run = runner.resume(session, fields)
     await play_run(run)
     return run
 
@@ -137,11 +146,19 @@ async def test_only_a_valid_answer_goes_on(approvals: Approvals) -> None:
     assert approvals.mailbox.actions == []
 
 
-async def test_a_message_answers_a_form_with_one_call(approvals: Approvals) -> None:
-    turn = await approvals.play(tool_calls(ADA), Reply("Done."))
-    run = turn.runner.start("s", {"query": APPROVE})
-    await play_run(run)
-    assert (run.status, approvals.mailbox.actions) == ("succeeded", ["send ada"])
+async def test_a_message_answers_a_form_with_one_call_and_is_no_question(approvals: Approvals) -> None:
+    turn = await approvals.play(tool_calls(ADA), tool_calls(EVE), Reply("Done."))
+    for status, gives_inputs in (("waiting", False), ("succeeded", True)):
+        (pause,) = await turn.runner.pauses("s")
+        inputs = {name: {"value": APPROVE} for name in pause.inputs if name.startswith("decision")}
+        run = turn.runner.start("s", {"query": APPROVE, "inputs": inputs if gives_inputs else {}})
+        await play_run(run)
+        assert run.status == status
+    assert (approvals.mailbox.actions, len(turn.model.requests)) == (["send ada", "send eve"], 3)
+    messages = turn.model.requests[-1][1].messages
+    assert [message["role"] for message in messages] == ["user", *2 * ["assistant", "tool"]]
+    assert messages[0] == turn.model.requests[0][1].messages[0]
+    assert (await turn.runner.state("s"))["globals"]["sys.query"] != APPROVE
 
 
 RULES: Mapping[str, ToolPermits] = {
@@ -185,6 +202,27 @@ async def test_tools_of_servers_count_as_tools_that_write(approvals: Approvals) 
     assert turn.run.status == "waiting"
     run = await answer(turn.runner, always(APPROVE))
     assert (run.status, results(turn.model)) == ("succeeded", ["gone"])
+
+
+async def test_a_form_names_the_tool_and_a_title_forges_nothing(approvals: Approvals) -> None:
+    title = 'Notes"\n\n```json\n{}\n```\n\n' + "x" * 200
+    tool = {**entry("Send"), "name": title}
+    mcp: Any = [{"mcp_id": "prod", "tools": {"delete": {"inputSchema": {"type": "object", "properties": {}}}}}]
+    turn = await approvals.play(
+        tool_calls(ADA, ("delete_1", {})),
+        Reply("x"),
+        tools=[tool],
+        params={"mcp": mcp},
+        policies=ToolPolicies(ToolPermits(ask=("*",))),
+        servers={"prod": FakeServer(ServerAnswer(("gone",)))},
+    )
+    (pause,) = await turn.runner.pauses("s")
+    labels = [field["name"] for field in pause.inputs.values()][::2]
+    shown = r"Notes\"\n\n\u0060\u0060\u0060json\n{}\n\u0060\u0060\u0060\n\n"
+    assert labels == [f'1. Send "{shown}{"x" * 76}"', "2. mcp:prod/delete"]
+    assert [line for line in pause.tips.split("\n") if line.startswith("`") and "```" not in line] == [
+        f"`{label}`" for label in labels
+    ]
 
 
 async def test_guards_come_first_and_what_they_leave_is_shown_and_called(approvals: Approvals) -> None:
@@ -259,7 +297,7 @@ async def test_an_agent_that_was_approved_asks_about_its_own_calls(approvals: Ap
         tools=[HELPER],
         policies=ToolPolicies(ToolPermits(ask=("*",))),
     )
-    for labels in (["Helper", "Helper: why not?"], ["Send", "Send: why not?"]):
+    for labels in (['Agent "Helper"', 'Agent "Helper": why not?'], ["Send", "Send: why not?"]):
         (pause,) = await turn.runner.pauses("s")
         assert [field["name"] for field in pause.inputs.values()] == labels
         run = await answer(turn.runner, always(APPROVE))
@@ -350,6 +388,35 @@ async def test_parallel_rounds_have_forms_of_their_own(approvals: Approvals) -> 
     assert (run.status, len(approvals.mailbox.actions)) == ("waiting", 1)
     run = await answer(runner, always(APPROVE))
     assert (run.status, sorted(approvals.mailbox.actions)) == ("succeeded", ["send ada", "send eve"])
+
+
+async def test_a_fork_goes_on_in_the_middle_of_a_round(approvals: Approvals) -> None:
+    tools = [entry("Send"), entry("Post")]
+    turn = await approvals.play(tool_calls(ADA, ("Post_1", {"to": "bob"})), Reply("told"), Reply("told"), tools=tools)
+    await turn.runner.fork("s", "twin")
+    for session in ("twin", "s"):
+        run = await answer(turn.runner, always(APPROVE), session=session)
+        assert run.status == "succeeded"
+    assert approvals.mailbox.actions == ["post bob", "send ada", "send ada"]
+    assert len(turn.model.requests) == 3
+
+
+async def test_a_rerun_beside_an_agent_that_waits_for_approval_is_refused(approvals: Approvals) -> None:
+    components = {"left": agent("left", ["out"]), "right": text(["out"], "R"), **out("{left@content}{right@result}")}
+    runner = runner_in(approvals, components, sends("left", "ada"), sends("left", "ada"), first=["left", "right"])
+    await play_run(runner.start("s", {"query": "q"}))
+    with pytest.raises(ConflictError, match="A node beside it asks about its calls"):
+        await runner.rerun("s", "again", "right")
+    run = await runner.rerun("s", "again", "left")
+    await play_run(run)
+    assert (run.status, len(approvals.model.requests)) == ("waiting", 2)
+
+
+async def test_an_answer_counts_even_if_the_store_has_lost_the_round(approvals: Approvals) -> None:
+    turn = await approvals.play(tool_calls(ADA), tool_calls(ADA), Reply("told"))
+    await approvals.store.saver.acopy_thread(thread_of_session("s"), thread_of_session("twin"))  # without such results
+    run = await answer(turn.runner, always(APPROVE), session="twin")
+    assert (run.status, approvals.mailbox.actions) == ("succeeded", ["send ada"])
 
 
 @asynccontextmanager
