@@ -244,8 +244,12 @@ class RunContext(NodeValues, NodeSteps):
         return turn.redacted_view
 
     def notice(self, text: str, level: int = logging.WARNING) -> None:
-        """Log something that an author should know, and say it in the event that the node has finished."""
+        """Log something that an author should know, and say it in the event that the node has finished.
+
+        What a tool has to say is in the event of the node that calls it, after the tool's name.
+        """
         logger.log(level, "Node %s: %s", self.node.id, text)
+        text = text if self.node.id == self.owner else f"{self.node.name}: {text}"
         if text not in self.notices and len(self.notices) < _MAX_NOTICES:
             self.notices.append(text)
 
