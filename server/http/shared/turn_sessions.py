@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -202,8 +201,6 @@ MAX_NAMED = 20
 """Maximum number of fields that are named."""
 _SHOWN_CHARS = 64
 
-logger = logging.getLogger(__name__)
-
 
 def unread_inputs(plan: Plan, inputs: Any) -> list[str]:
     """Return the names of the inputs that neither Begin nor any form has, and no node reads, as paths."""
@@ -214,9 +211,8 @@ def unread_inputs(plan: Plan, inputs: Any) -> list[str]:
 
 
 def name_ignored(response: Response, names: Iterable[str]) -> Response:
-    """Name the fields that were ignored in a header of the response and in the log. Return the response."""
+    """Name the fields that were ignored in a header of the response. Return the response."""
     shown = [quote(name[:_SHOWN_CHARS], safe=" ") for name in islice(names, MAX_NAMED)]
     if shown:
         response.headers[HEADER] = ", ".join(shown)
-        logger.warning("the request has fields that nothing reads: %s", ", ".join(shown))
     return response

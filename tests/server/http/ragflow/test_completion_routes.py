@@ -287,7 +287,7 @@ async def test_fields_that_nothing_reads_are_named(server: AppServer, caplog: py
             answer = await server.client.post(path.format(id=id_), json={**body, "stream": is_streamed})
             assert answer.headers["x-ignored-fields"] == "doc, inputs.bigg, inputs.%C3%A4"
             assert "D  2" in answer.text
-    assert "inputs.bigg" in caplog.text
+    assert {record.name for record in caplog.records} == {"ragflow_lg.runs.graph_input"}
     made = await server.client.post(f"/agents/{id_}/sessions", json={"name": "Ada", "doc": "D"})
     assert (made.json()["code"], made.headers["x-ignored-fields"]) == (0, "doc")
     plain = await server.client.post("/agents/chat/completions", json={**body, "inputs": {"doc": "D", "n": 1}})
