@@ -33,11 +33,13 @@ class Pause(Struct, frozen=True):
     """Whether only valid answers are accepted."""
 
 
-class AnswerRequest(TurnRequest, total=False):
-    """An answer to some of a session's open forms."""
+class BoundRequest(TurnRequest, total=False):
+    """A request that is refused if its session has gone on since it was sent."""
 
     pauses: list[str]
-    """The ids of the pauses that it was sent for. A form that has opened since is not answered."""
+    """The ids of the pauses that it answers. A form that has opened since is not answered."""
+    after: str
+    """The id of the run that it follows. No other run may have followed that one."""
 
 
 def open_pauses(snapshot: Any, unchecked: Collection[str] = ()) -> list[Pause]:
@@ -117,7 +119,7 @@ def match_answers(
     Raises:
         AnswerError: if an answer is invalid, or a pause id is unknown. No pause is resumed then.
     """
-    if ids := cast("AnswerRequest", request).get("pauses"):
+    if ids := cast("BoundRequest", request).get("pauses"):
         _refuse_closed(pauses, ids)
         pauses = [pause for pause in pauses if pause.id in ids]
     inputs: dict[str, Any] = dict(request.get("inputs") or {})

@@ -30,7 +30,7 @@ from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.compiled_canvas import GraphTask, play
 from ragflow_lg.runs.callbacks import RunSummary
 from ragflow_lg.runs.graph_input import Intent, find_graph_input
-from ragflow_lg.runs.pauses import open_pauses
+from ragflow_lg.runs.pauses import BoundRequest, open_pauses
 from ragflow_lg.runs.progress import Progress, read_progress
 from ragflow_lg.runs.run_observer import CallObserver
 from ragflow_lg.runs.run_session import EndStatus, HeldSession, PlayOptions, step_store
@@ -249,6 +249,8 @@ class Run:
     async def _start(self, message_order: MessageOrder) -> None:
         """Start the graph, unless the user must be asked again first."""
         canvas, session = self._options.canvas, self._session
+        if after := cast("BoundRequest", self.request).get("after"):
+            await session.require_newest(after)
         is_continued = self._is_taken_over or self.intent == "continue"
         if canvas.has_saver and is_continued:  # with the inputs and the usage of the interrupted run
             progress = self._progress or await read_progress(canvas, session.config)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragflow_lg.base.errors import CheckpointError, RagflowLgError, SessionBusyError
+from ragflow_lg.base.errors import CheckpointError, ConflictError, RagflowLgError, SessionBusyError
 from ragflow_lg.component.events import TurnFinished
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
@@ -164,6 +164,17 @@ class HeldSession(AbstractAsyncContextManager[None]):
         self.is_lost = True
         self._turn.cancel()
 
+    async def require_newest(self, run_id: str) -> None:
+        """Check that no other run has followed this one.
+
+        Raises:
+            ConflictError: If the session has gone on.
+        """
+        store = self._options.store
+        newest = await newest_run(store, self.id) if store is not None else None
+        if newest is not None and newest.run_id != run_id:
+            raise ConflictError("Another turn has followed the one that this request continues.")
+
     async def is_unrecorded(self) -> bool:
         """Return whether the process of the last run has stored steps of it, but died before it recorded its end."""
         store = self._options.store
@@ -275,6 +286,13 @@ async def is_recorded(runs: Runs, ended: RunRecord) -> bool:
         record = await runs.get(ended.run_id)
         return record is not None and record.status == ended.status
     return False
+
+
+async def newest_run(store: SessionStore, session: str) -> RunRecord | None:
+    """Return the record of the last run in a session, if the store has one."""
+    async for record in store.runs.of_session(session):
+        return record
+    return None
 
 
 def step_store(canvas: CompiledCanvas, config: Any) -> Steps | None:

@@ -19,11 +19,11 @@ from ragflow_lg.runs.graph_input import Intent
 from ragflow_lg.runs.pauses import Pause, assigned_globals, open_pauses
 from ragflow_lg.runs.progress import Progress, read_progress
 from ragflow_lg.runs.run import Run
-from ragflow_lg.runs.run_session import PlayOptions
+from ragflow_lg.runs.run_session import PlayOptions, newest_run
 from ragflow_lg.runs.stored_steps import CheckpointInfo, StoredSteps, list_checkpoints
 from ragflow_lg.runs.stored_turn import check_canvas
 from ragflow_lg.runs.stored_variables import Moment, read_moment
-from ragflow_lg.services.sessions import RunRecord, SessionStore, Trace, hold_lease, with_lease_token
+from ragflow_lg.services.sessions import SessionStore, Trace, hold_lease, with_lease_token
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -274,10 +274,3 @@ async def abandon(canvas: CompiledCanvas, session: SessionId | str, store: Sessi
             await store.runs.put(
                 replace(newest, status="cancelled", is_cancel_requested=True, updated_ms=now, ended_ms=now)
             )
-
-
-async def newest_run(store: SessionStore, session: str) -> RunRecord | None:
-    """Return the record of the last run in a session, if the store has one."""
-    async for record in store.runs.of_session(session):
-        return record
-    return None

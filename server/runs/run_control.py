@@ -23,7 +23,7 @@ from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.base.values import to_text
 from ragflow_lg.checkpoints.sessions.session_pruning import prune_session
 from ragflow_lg.runs.graph_input import check_begin
-from ragflow_lg.runs.pauses import AnswerRequest, match_answers
+from ragflow_lg.runs.pauses import BoundRequest, match_answers
 from ragflow_lg.runs.runner import abandon, newest_run
 from ragflow_lg.server.agents.retention import delete_session
 from ragflow_lg.server.database.tables import FORKED, RunRow, SessionRow
@@ -97,7 +97,7 @@ class RunControl(AgentSessions):
         question = question_text({"inputs": {name: value for form in forms for name, value in form.items()}})
         # Another answer may have come since: these are then the pauses of a later run, or will not be open.
         await self._last(run, session)
-        answer: AnswerRequest = {"pauses": list(by_pause)}
+        answer: BoundRequest = {"pauses": list(by_pause)}
         return await self._play(session, runner.resume(session.id, form_answers, answer), question, parent=run.id)
 
     async def continue_(self, run: RunRow) -> Turn:
@@ -289,6 +289,12 @@ class RunControl(AgentSessions):
             await delete_session(self._app_state, self._agent.tenant, self._agent.id, session.id)
         except ConflictError as error:
             raise busy_error(str(error)) from error
+
+    async def discard_copy(self, session_id: str, run_id: str) -> None:
+        """Delete a copy of a session, unless something has run in it since the run with which it begins."""
+        newest = await newest_run(self._app_state.store, session_id)
+        if newest is not None and newest.run_id == run_id:
+            await self.delete_session(await self.session(session_id))
 
     async def _last(self, run: RunRow, session: SessionRow) -> Runner:
         """Return the runner for a session after checking that this is its last run."""

@@ -29,6 +29,8 @@ class TurnSession(NamedTuple):
     """Its run that started last, if the version has been read."""
     messages: Sequence[MessageRow] | None = None
     """What a new one begins with; None for one that is stored."""
+    after: str = ""
+    """The run that the client has named as the one before the turn, or ``""``."""
 
     @property
     def is_new(self) -> bool:

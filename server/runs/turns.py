@@ -157,7 +157,7 @@ class Turns:
         ``page_key`` is the id of the key of the embedded page that sends the request.
 
         A client whose server stopped may repeat its request. If the session's last run answers the same request, and
-        nobody has had its end, that run is followed from its beginning.
+        nobody has had its end, that run is followed from its beginning, unless the client knows of it.
 
         Raises:
             CompileError: If the canvas has errors. AnswerError: If the first turn lacks fields of Begin's form.
@@ -168,7 +168,9 @@ class Turns:
         if not session.is_new:
             runs = RunRepository(self._app_state.database, agent.tenant)
             newest = session.newest_run if session.version is not None else await runs.newest(row.id)
-            if (unread := await self.find_unread(agent.tenant, newest, request)) is not None:
+            if session.after:
+                request = cast("TurnRequest", {**request, "after": session.after})
+            elif (unread := await self.find_unread(agent.tenant, newest, request)) is not None:
                 return unread
         elif not row.name and isinstance(query := request.get("query"), str):
             row.name = query[:NAME_CHARS]

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.base.errors import RagflowLgError, RequestError, StreamError
+from ragflow_lg.base.errors import ConflictError, RagflowLgError, RequestError, StreamError
 from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import OPEN
@@ -43,6 +43,8 @@ from ragflow_lg.services.chat import Usage
 if TYPE_CHECKING:
     from ragflow_lg.server.database.tables import AgentRow, RunRow
 
+MAX_REFERENCES = 100
+"""Maximum number of answers that a request refers to instead of repeating them."""
 _ECHOED = ("instructions", "metadata", "previous_response_id", "user")
 _STATUSES = {"running": "in_progress", "cancelled": "cancelled", "failed": "failed", "refused": "failed"}
 
@@ -151,19 +153,27 @@ async def _respond(
         question.ignored.append("instructions")
     place = await _find_place(request, caller, agent, body, question, referenced)
     policy = CONTINUE if body.background else policy
-    begun = (
-        _follow(place) if isinstance(place, Turn) else begin_turn(request, caller, agent, place, body, question, policy)
-    )
-    session_id = place.envelope.session_id if isinstance(place, Turn) else place.row.id
+    if isinstance(place, Turn):
+        begun, session_id, after = _follow(place), place.envelope.session_id, ""
+    else:
+        begun = begin_turn(request, caller, agent, place, body, question, policy)
+        session_id, after = place.row.id, place.after
     echoed = {name: value for name in _ECHOED if (value := getattr(body, name))}
     created = get_app_state(request).now_ms() // 1000
     writer = ResponseWriter(agent.id, created, session_id, **echoed, background=body.background)
     writer.first_event = 0 if body.stream else math.inf
-    if body.background and not body.stream:
-        writer.begin((await begun).envelope)
-        response = respond_json(writer.describe("in_progress"))
-    else:
-        response = await play(request, begun, writer, is_streamed=body.stream)
+    try:
+        if body.background and not body.stream:
+            writer.begin((await begun).envelope)
+            response = respond_json(writer.describe("in_progress"))
+        else:
+            response = await play(request, begun, writer, is_streamed=body.stream)
+    except RagflowLgError as error:
+        if after and after != run_id_of(body.previous_response_id):
+            await RunControl(get_app_state(request), get_turns(request), agent).discard_copy(session_id, after)
+        elif after and type(error) is ConflictError:  # another turn has followed meanwhile
+            return await _respond(request, caller, agent, body, policy)
+        raise
     return name_ignored(response, [*ignored, *question.ignored])
 
 
@@ -186,12 +196,14 @@ async def _find_place(
         control, run = await _load_run(request, caller, body.previous_response_id)
         if run.agent_id != agent.id:
             raise RequestError("The previous response is one of another agent.", 101)
-        session, newest = await control.session(run.session_id), await runs.newest(run.session_id)
-        if newest is not None and newest.id != run.id and not question.files:
+        later = [row async for row in runs.later(run) if row.status != "refused"]
+        if len(later) == 1 and not question.files:
+            session = await control.session(run.session_id)
             turn_request = build_turn_request(caller, session, question.query, body)
-            if (unread := await turns.find_unread(caller.tenant, newest, turn_request)) is not None:
+            if (unread := await turns.find_unread(caller.tenant, later[0], turn_request)) is not None:
                 return unread
-        return TurnSession(await control.session((await control.after(run)).session_id))
+        run = await control.after(run)
+        return TurnSession(await control.session(run.session_id), after=run.id)
     run = await runs.get(referenced) if referenced else None
     session = await SessionRepository(database, caller.tenant).get(run.session_id) if run else None
     return await open_session(request, caller, agent, body, question, referenced=session)
@@ -239,6 +251,8 @@ async def _resolve(
     ids = {run_id_of(id_): id_ for id_ in referenced_ids(items)}
     if not ids:
         return items, ""
+    if len(ids) > MAX_REFERENCES:
+        raise RequestError(f"`input` refers to more than {MAX_REFERENCES} items.", 101)
     texts = await SessionRepository(get_app_state(request).database, caller.tenant).answers(list(ids))
     if missing := next((id_ for run_id, id_ in ids.items() if run_id not in texts), ""):
         raise RequestError(f"Item with id {missing[:64]!r} not found.", 404, status=404, reason="item_not_found")

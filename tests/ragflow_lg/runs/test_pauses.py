@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import AnswerError, ConflictError, InputRefusedError
-from ragflow_lg.runs.pauses import AnswerRequest, Pause, match_answers
+from ragflow_lg.runs.pauses import BoundRequest, Pause, match_answers
 from tests.fakes.regions import assign, form, iteration, out, play_run, runner_of, text
 from tests.harness.rows import each_row
 
@@ -53,7 +53,7 @@ def test_an_unknown_pause_is_rejected_with_the_open_ones() -> None:
 
 
 def test_an_answer_to_certain_pauses_leaves_the_others_open() -> None:
-    request: AnswerRequest = {"inputs": {"size": 4}, "pauses": [SHOES]}
+    request: BoundRequest = {"inputs": {"size": 4}, "pauses": [SHOES]}
     assert match_answers(OPEN, request, is_strict=True) == {SHOES: {"size": 4}}
     with pytest.raises(AnswerError, match=f"is not waiting for {SHOES}"):
         match_answers(OPEN[:1], request, is_strict=True)

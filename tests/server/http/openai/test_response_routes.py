@@ -1,3 +1,4 @@
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,7 @@ async def test_items_are_the_history_of_a_new_session_or_continue_theirs(server:
         assert asked == [["one", "Well.", "two"], ["one"], ["one", "Answer 1.", "two"], ["two", "Answer 1.", "one"]]
         for items, problem in [
             ([{"type": "item_reference", "id": "msg_unknown_0"}, one], "Item with id 'msg_unknown_0' not found"),
+            ([{"type": "item_reference", "id": f"msg_{n}"} for n in range(101)], "refers to more than 100 items"),
             ([{"role": "system", "content": "x"}], "must contain a message of the user"),
         ]:
             with pytest.raises(openai.APIStatusError, match=problem):
@@ -152,6 +154,14 @@ async def test_a_form_is_returned_and_answered(server: AppServer, stream: bool) 
             assert stored["waiting_for_user"] == waiting.waiting_for_user
             done = await ask(agent_id, previous_response_id=waiting.id, **answer)
             assert (done.output_text, hasattr(done, "waiting_for_user")) == ("Size 42", False)
+            refused: list[Any] = [
+                {"input": "x", "extra_body": {"inputs": {"size": {"value": "red"}}}},
+                {"input": user([{"type": "input_image", "image_url": "data:image/png;base64,aaaa"}])},
+            ]
+            for fields in refused:
+                with pytest.raises(openai.BadRequestError):
+                    await ask(agent_id, previous_response_id=waiting.id, **fields)
+        assert len((await server.get(f"/agents/{agent_id}/sessions"))["data"]) == 2
         assert (await ask(talking, input="hi")).output_text == "Welcome."
 
 
@@ -255,7 +265,29 @@ async def test_a_repeated_request_gets_the_same_response(server: AppServer) -> N
         lost = await create(**fields, background=True)
         await wait_while(lambda: server.running)
         assert (await create(**fields)).id == lost.id
-    assert len((await server.get(f"/agents/{agent_id}/sessions"))["data"]) == 1
+        known = [lost.id]
+        for previous in (0, 1, 0):  # a client that names a response has had it
+            fields["previous_response_id"] = known[previous]
+            known.append((await create(**fields, background=True)).id)
+            await wait_while(lambda: server.running)
+    assert len(set(known)) == 4
+    assert len((await server.get(f"/agents/{agent_id}/sessions"))["data"]) == 2
+
+
+async def test_parallel_turns_after_a_response_are_apart(tmp_path: Path) -> None:
+    replies = [Reply("One."), *[Reply(chunks=["Two", "."], pause_s=0.1)] * 2]
+    async with start_app(tmp_path, replies, busy_s=10) as server:
+        agent_id = await server.agent(MODEL)
+        async with client_of(server, "/v1") as client:
+            first = await client.responses.create(model=agent_id, input="a")
+
+            async def ask(text: str) -> str:
+                events = await stream_of(client, model=agent_id, input=text, previous_response_id=first.id)
+                return session_of(events[-1].response)
+
+            assert len(set(await asyncio.gather(ask("b"), ask("c")))) == 2
+        asked = sorted([message["content"] for message in request.messages] for _, request in server.model.requests)
+        assert asked == [["a"], ["a", "One.", "b"], ["a", "One.", "c"]]
 
 
 async def test_a_conversation_goes_on_after_a_restart(tmp_path: Path) -> None:
