@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -53,12 +55,16 @@ def web_address(value: str) -> str:
     """Return an address without surrounding spaces.
 
     Raises:
-        ValueError: If it does not begin with ``http://`` or ``https://``.
+        ValueError: If it does not begin with ``http://`` or ``https://``, or has no host or no valid port.
     """
     text = value.strip()
     if not text.lower().startswith(("http://", "https://")):
         raise ValueError("should be a web address that begins with http:// or https://")
-    return text
+    with suppress(ValueError):
+        parts = urlsplit(text)
+        if parts.hostname and parts.port != 0:
+            return text
+    raise ValueError("should have a host, and a port between 1 and 65535 if it has one")
 
 
 class ProviderSection(KeySection):

@@ -70,7 +70,7 @@ async def answer(graph: Any, query: str, user: str) -> str:
 async def test_all_entries_share_the_memory_of_the_server(tmp_path: Path) -> None:
     canvas = tmp_path / "canvas.json"
     canvas.write_text(json.dumps(REMEMBERS))
-    studio, library = await canvas_factory(canvas, model="demo")(), load_canvas(canvas, model="demo")
+    studio, library = await canvas_factory(canvas)(), load_canvas(canvas)
     async with start(tmp_path) as (server, _):
         agent = await server.agent(REMEMBERS)
         await talk(server, agent, "my tea is green", "anna")
