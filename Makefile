@@ -162,6 +162,7 @@ schema: $(VENV)/.ok
 # that is there: an environment only for building takes seconds. Then what it needs.
 PIP := -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 define install
+	@test ! -L $(VENV) || { echo "$(VENV) is a link: another checkout's environment would get this one's package. Remove it." >&2; exit 1; }
 	@test -z "$(FRESH)" && $(BIN)/python -m pip --version >/dev/null 2>&1 || $(PY) -m venv --clear $(VENV)
 	@$(PYTHON) $(PIP) pip setuptools
 	@$(PYTHON) $(PIP) --no-deps --no-build-isolation --editable .

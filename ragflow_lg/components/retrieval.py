@@ -201,12 +201,12 @@ def _lint(params: Params) -> Iterable[Finding]:
     if params.source == "memory":
         if not any(params.memory_ids):
             message = "No memory is set, so the node will fail."
-            yield Finding("params-unsupported", "warning", ("memory_ids",), message, "Add the ids of [memories.ID].")
+            yield Finding("memory-unknown", "warning", ("memory_ids",), message, "Add the ids of [memories.ID].")
     elif not params.entries:
         effect = "the search fails" if params.source else "nothing is searched and the output is empty_response"
         message = f"No dataset is set, so {effect}."
         hint = "Add the ids or names of datasets to dataset_ids."
-        yield Finding("params-unsupported", "warning", ("dataset_ids",), message, hint)
+        yield Finding("dataset-unknown", "warning", ("dataset_ids",), message, hint)
     method = params.meta_data_filter.method
     if method and method not in (*_METHODS, "disabled", "none"):
         message = f"Unknown filter method {method!r}; all documents are searched."

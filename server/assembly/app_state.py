@@ -89,6 +89,8 @@ async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerat
         open_callbacks(settings) as callbacks,
         open_services(settings, model=model) as services,
     ):
+        if model:
+            services.models.model(model)  # says what is wrong with its name before anybody asks
         tenants = await KeyRepository(database).tenants() | {user.tenant for user in settings.server.users.values()}
         only_tenant = tenants.pop() if len(tenants) == 1 else ""
         resources = TenantResources(settings, services, only_tenant=only_tenant, model=model)

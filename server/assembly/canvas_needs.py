@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ragflow_lg.base.diagnostics import ADVICE, Diagnostic, Severity
@@ -30,6 +31,7 @@ LABELS = {
     "canvas": "canvas",
     "package": "package",
     "address": "address",
+    "parameter": "parameter",
 }
 """The kinds of the core, in the order in which they are listed. Those of integrations follow."""
 
@@ -44,6 +46,10 @@ OWNERS = {
 """The integrations that check what components of the core need; the labels and diagnostics if they are missing."""
 
 
+UNSET = {"account-missing", "dataset-unknown", "memory-unknown"}
+"""The codes of findings about parameters that name nothing where the settings are needed."""
+
+
 class Need(NamedTuple):
     """Something that a canvas needs, and whether the settings have it."""
 
@@ -52,7 +58,7 @@ class Need(NamedTuple):
     """The id of the model or dataset, the name of the service, connection or server, or the address."""
     users: tuple[str, ...]
     """The titles of the nodes that need it, or their ids."""
-    state: Literal["present", "missing", "not checked"]
+    state: Literal["present", "missing", "not checked", "demo"]
     problem: str = ""
     """What is missing, and what to do."""
 
@@ -98,9 +104,12 @@ def list_needs(plan: Plan, settings: Settings) -> tuple[Need, ...]:
         users.setdefault((use.requirement.kind, use.requirement.name), {})[use.node.title or use.node.id] = None
     for kind, name, node in _other_needs(plan, settings):
         users.setdefault((kind, name), {})[node.title or node.id] = None
-    needs: list[Need] = []
+    needs = [*_unset(plan)]
+    has_no_key = answers_as_demo(settings)
     for (kind, name), titles in users.items():
-        if check := checks.by_kind.get(kind):
+        if has_no_key and (kind, name) == ("model", ""):
+            needs.append(Need(kind, name, tuple(titles), "demo", NO_KEY))
+        elif check := checks.by_kind.get(kind):
             problem = check(name)[1]
             needs.append(Need(kind, name, tuple(titles), "missing" if problem else "present", problem))
         else:
@@ -109,7 +118,10 @@ def list_needs(plan: Plan, settings: Settings) -> tuple[Need, ...]:
     return tuple(sorted(needs, key=lambda need: (need.state != "missing", ranks.get(need.kind, len(ranks)))))
 
 
-NO_KEY = "No key was found, so the demo model answers. Set the variable of a provider (`ragflow-lg models providers`)."
+NO_KEY = (
+    "No key was found, so the demo model answers. Set OPENAI_API_KEY or the variable of another provider "
+    "(`ragflow-lg models providers`), or try --model demo, which has samples for what is missing."
+)
 """The advice where the demo model answers although nobody has asked for it."""
 
 
@@ -120,18 +132,35 @@ def answers_as_demo(settings: Settings) -> bool:
     return not settings.default_model and is_demo(settings.chat_settings().default_model)
 
 
+def lacks_key(plan: Plan, settings: Settings) -> bool:
+    """Return whether the demo model answers for nodes of a canvas because no key is found."""
+    needs_default = any(use.requirement[:2] == ("model", "") for use in _uses(plan))
+    return needs_default and answers_as_demo(settings)
+
+
 def describe_missing(plan: Plan, settings: Settings, *, has_model: bool = False) -> str:
     """Return a text about everything that a canvas needs and does not get, or ``""``.
 
     ``has_model`` says that one model replaces all models of the canvas.
     """
-    if not any(True for _ in _uses(plan)):
+    if not any(True for _ in chain(_uses(plan), _unset(plan))):
         return ""
-    missing = [need for need in list_needs(plan, settings) if need.state == "missing"]
-    lines = [
-        f"  {', '.join(need.users)}: {need.problem}" for need in missing if not (has_model and need.kind == "model")
-    ]
-    return "\n".join(["The settings lack something that the canvas needs:", *lines]) if lines else ""
+    needs = [need for need in list_needs(plan, settings) if not (has_model and need.kind == "model")]
+    lines = [f"  {', '.join(need.users)}: {need.problem}" for need in needs if need.state == "missing"]
+    signs = [f"Demo: {need.problem}" for need in needs if need.state == "demo"]
+    return "\n".join([*signs, *(["The settings lack something that the canvas needs:", *lines] if lines else [])])
+
+
+def _unset(plan: Plan) -> Iterator[Need]:
+    """Yield the parameters that name nothing, although the node then does nothing or fails."""
+    for node in plan.nodes.values():
+        for part in node.with_tools():
+            for code, _, path, message, hint in part.spec.lint(part.params):
+                if code in UNSET:
+                    problem = f"{message} {hint}"
+                    yield Need("parameter", str(path[0]), (node.title or node.id,), "missing", problem)
+            if part.canvas is not None:
+                yield from _unset(part.canvas.plan)
 
 
 def _other_needs(plan: Plan, settings: Settings) -> Iterator[tuple[str, str, PlanNode]]:

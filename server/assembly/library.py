@@ -22,7 +22,7 @@ from ragflow_lg.dsl_compiler import (
     inspect_canvas,
 )
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
-from ragflow_lg.server.assembly.canvas_needs import check_needs
+from ragflow_lg.server.assembly.canvas_needs import UNSET, check_needs
 from ragflow_lg.server.assembly.model_checks import check_model_requests
 
 if TYPE_CHECKING:
@@ -159,8 +159,9 @@ def _check(
     checked = inspect_canvas(content, catalog(), files)
     if checked.plan is None:
         return checked
+    known = tuple(one._replace(severity=severity) if one.code in UNSET else one for one in checked.diagnostics)
     found = [*check_needs(checked.plan, load, severity), *check_model_requests(checked.plan, load)]
-    return checked._replace(diagnostics=add_positions((*checked.diagnostics, *found), text)) if found else checked
+    return checked._replace(diagnostics=add_positions((*known, *found), text) if found else known)
 
 
 def sketch_file(path: Path) -> tuple[Plan | None, tuple[Diagnostic, ...]]:

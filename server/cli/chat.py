@@ -59,13 +59,17 @@ async def _converse(
     checkpoint: str,
     settings_file: Path | None,
 ) -> None:
+    from ragflow_lg.server.assembly.canvas_needs import describe_missing
     from ragflow_lg.server.assembly.library import load_canvas
     from ragflow_lg.server.cli.dialogue import Dialogue
     from ragflow_lg.server.cli.play import keep_files, open_runner
+    from ragflow_lg.server.cli.terminal import print_note
     from ragflow_lg.server.settings import load_settings
 
     settings = keep_files(load_settings(settings_file))
     canvas = load_canvas(source, settings, model=model)
+    if missing := describe_missing(canvas.plan, settings, has_model=bool(model)):
+        print_note(missing)
     url = checkpoint or settings.checkpoints
     async with open_runner(canvas, settings, url, canvas_id=canvas_id, model=model) as (runner, store):
         await Dialogue(canvas, canvas_id, runner, store, session).run()

@@ -46,7 +46,7 @@ def needs(
     ragflow-lg needs my_canvas.json --init
     """
     from ragflow_lg.base.errors import CompileError
-    from ragflow_lg.server.assembly.canvas_needs import answers_as_demo, list_needs
+    from ragflow_lg.server.assembly.canvas_needs import list_needs
     from ragflow_lg.server.assembly.library import check_file
     from ragflow_lg.server.settings import load_settings
 
@@ -68,24 +68,21 @@ def needs(
     elif output == "toml":
         sys.stdout.write(write_settings(missing))
     else:
-        text = _as_text(found, config.chat_settings().default_model, has_no_key=answers_as_demo(config))
-        sys.stdout.write(text)
+        sys.stdout.write(_as_text(found, config.chat_settings().default_model))
     raise typer.Exit(1 if missing else 0)
 
 
-def _as_text(found: Sequence[Need], default_model: str, *, has_no_key: bool) -> str:
-    from ragflow_lg.server.assembly.canvas_needs import LABELS, NO_KEY, OWNERS
+def _as_text(found: Sequence[Need], default_model: str) -> str:
+    from ragflow_lg.server.assembly.canvas_needs import LABELS, OWNERS
 
     lines: list[str] = []
     labels = {kind: label for kind, (_, label, _) in OWNERS.items()} | LABELS
     labels |= {kind: need.label for kind, need in need_kinds().items()}
     for need in found:
-        is_demo = has_no_key and need.kind == "model" and not need.name
         name = need.name or "the default model" + (f" ({default_model})" if need.kind == "model" else "")
-        state = "demo" if is_demo else need.state
-        lines.append(f"{state:<11}  {labels.get(need.kind, need.kind)} {name}  ({', '.join(need.users)})")
-        if problem := NO_KEY if is_demo else need.problem:
-            lines.append(f"{'':<11}  {problem}")
+        lines.append(f"{need.state:<11}  {labels.get(need.kind, need.kind)} {name}  ({', '.join(need.users)})")
+        if need.problem:
+            lines.append(f"{'':<11}  {need.problem}")
     missing = sum(need.state == "missing" for need in found)
     lines.append(f"{missing} of {len(found)} needs are missing." if found else "The canvas needs nothing from outside.")
     return "\n".join(lines) + "\n"

@@ -102,7 +102,7 @@ def _ask_question(plan: Plan) -> str:
         return ""
     if is_interactive():
         return str(typer.prompt("Question", default="", show_default=False, err=True))
-    print_note('No question was given, so the canvas plays with an empty one: run FILE "QUESTION".')
+    print_note('No question was given, so the canvas plays with an empty one: run FILE "QUESTION", or - to read it.')
     return ""
 
 

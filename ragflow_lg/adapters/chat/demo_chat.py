@@ -37,6 +37,8 @@ _CHUNK = re.compile(r"^ID: (\d{1,9})\n((?:├── [^\n]*\n)*)└── Content
 """A chunk in a prompt, up to the first blank line: nothing marks where the last chunk ends and the prompt continues."""
 _TITLE = re.compile(r"├── Title: (.*)")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n(?=[^\n]{1,40}: )")
+_ROW = re.compile(r"^([^;:\n]{1,200}: [^;\n]*; [^\n]*: [^\n]*)$", re.MULTILINE)
+"""A row of a table, as readers of files write it."""
 _LINE = "\n"
 _MAX_QUOTE_CHARS = 400
 _MAX_CHUNKS = 50
@@ -74,10 +76,11 @@ class DemoChat:
 
 
 def quote_answer(question: str, *prompts: str, title: str = "") -> str:
-    """Quote the sentence in the prompts' chunks that shares the most words with the question, with its chunk number.
+    """Quote the sentence that shares the most words with the question, with its chunk number.
 
-    The first of equally good sentences wins, because the best chunk comes first. The chunks may follow the question in
-    ``question`` itself. Return ``""`` if no prompt contains chunks.
+    It comes from the first of the prompts' chunks that shares any, because the best chunk comes first; a row of a table
+    is quoted whole. The chunks may follow the question in ``question`` itself. Return ``""`` if no prompt contains
+    chunks.
     """
     keywords = set(extract_question_words(question.partition("\nID: ")[0]))
     best, most = "", -1
@@ -85,14 +88,20 @@ def quote_answer(question: str, *prompts: str, title: str = "") -> str:
     for number, head, content in (chunk.groups() for chunk in chunks):
         document = _TITLE.search(head)
         source = f" ({document[1].strip()})" if document else ""
-        chunk_score = len(keywords & set(split_words(content)))
+        if most > 0:
+            break
         first, _, rest = content.partition("\n")
-        for sentence in _SENTENCE.split(_cut_sample(rest if " > " in first and rest else content)):
-            score = 2 * len(keywords & set(split_words(sentence))) + chunk_score
+        for sentence in _split_sentences(_cut_sample(rest if " > " in first and rest else content)):
+            score = len(keywords & set(split_words(sentence)))
             if sentence.strip() and score > most:
                 quote = " ".join(sentence.split())[:_MAX_QUOTE_CHARS].rstrip(" .。")
                 best, most = f"“{quote}”{source} [ID:{number}].", score
     return f"{_introduce(title)} finds: {best}" if best else ""
+
+
+def _split_sentences(text: str) -> list[str]:
+    parts = _ROW.split(text)  # a row follows each text
+    return [one for at, part in enumerate(parts) for one in ([part] if at % 2 else _SENTENCE.split(part))]
 
 
 def _cut_sample(content: str) -> str:

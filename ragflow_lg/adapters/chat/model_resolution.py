@@ -118,17 +118,18 @@ class ConfiguredModels:
             if near := _nearest(name.provider, names, cutoff=0.8):
                 return SettingsError(f"The model {llm_id!r} cannot be used: {why}. Did you mean {near!r}?")
             return _unusable(llm_id, why, f"{_section(name.provider)} base_url and {_KEY_SETTING}")
-        section, known = _section(name.provider), found[1]
+        section, known, why = _section(name.provider), found[1], f"no key for {name.provider!r} was found"
         if not known.family:
             return SettingsError(
-                f"The model {llm_id!r} cannot be used. {known.note} Choose another model with run --model, or try "
-                f"the canvas without a model: run --model {DEMO}."
+                f"The model {llm_id!r} cannot be used. {known.note} Choose another model with --model, or try the "
+                f"canvas without a model: --model {DEMO}."
             )
         if not known.base_url:
             has_variable = known.family in FAMILIES
             variables = f"{known.key} and {known.required_variable} in the environment, or " if has_variable else ""
             return _unusable(llm_id, why, f"{variables}{section} base_url and {_KEY_SETTING}")
         if not known.key:
+            why = f"the address of {name.provider!r} is not known"
             return _unusable(llm_id, why, f"{section} base_url, which is usually {known.base_url},")
         return _unusable(llm_id, why, f"{known.key} in the environment, or {section} {_KEY_SETTING}")
 
@@ -217,5 +218,5 @@ def _unshared(llm_id: str, what: str, tenant: str) -> SettingsError:
 def _unusable(llm_id: str, why: str, setting: str, *, verb: str = "Set") -> SettingsError:
     return SettingsError(
         f"The model {llm_id!r} cannot be used: {why}. {verb} {setting} in the settings file, "
-        f"choose another model with run --model, or try the canvas without a model: run --model {DEMO}."
+        f"choose another model with --model of run or serve, or try the canvas without a model: --model {DEMO}."
     )

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from itertools import chain, islice
 from pathlib import PurePath
 from typing import Any, NamedTuple, cast
+from unicodedata import normalize
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.extras import require
@@ -76,6 +77,9 @@ _SPLIT_WORD = re.compile(
     r"([^\W\d_]{2,40})-[ \t]?\n(?!(?:and|or|to|und|oder|bis)\b)(([^\W\d_]{1,40})[^\s-]{0,40})[ \t]?"
 )
 _COMPOUND = re.compile(r"[^\W\d_]{1,40}-[^\W\d_]{1,40}")
+_TYPESET = {0xAD: "-", **{code: normalize("NFKC", chr(code)) for code in range(0xFB00, 0xFB07)}}
+"""Hyphens and ligatures, which only typesetting has put into words."""
+
 _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _SLIDES = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _RELATIONSHIP = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
@@ -298,7 +302,7 @@ def _read_pdf(content: bytes) -> Iterator[Page]:
         raise ServiceError("it is encrypted with a password")
     if len(reader.pages) > MAX_PAGES:
         raise ServiceError(f"it has {len(reader.pages):,} pages, more than {MAX_PAGES:,}")
-    pages = [page.extract_text().replace("\xad", "-").splitlines() for page in reader.pages]
+    pages = [page.extract_text().translate(_TYPESET).splitlines() for page in reader.pages]
     _remove_running_lines(pages)
     texts = ["\n".join(lines) for lines in pages]
     compounds = {word.lower() for text in texts for word in _COMPOUND.findall(text)}

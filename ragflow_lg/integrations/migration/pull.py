@@ -236,14 +236,12 @@ def _write_list(
     problems: Sequence[str],
 ) -> None:
     """Write the list of what is to be set. Canvases with errors become problems."""
-    from ragflow_lg.adapters.chat.chat_settings import DEMO
     from ragflow_lg.integrations.migration.puller import first_problem
     from ragflow_lg.integrations.migration.settings_text import LIST_FILE, write_list
     from ragflow_lg.server.assembly.canvas_needs import list_needs
     from ragflow_lg.server.assembly.library import load_canvas
 
     missing: list[str] = []
-    demo = ("model", "") if settings.chat_settings().default_model == DEMO else None
     for agent in manifest.agents.values():
         file = folder.absolute(agent.file)
         if not file.is_file():
@@ -255,7 +253,7 @@ def _write_list(
             report.problems.append(f"{agent.file} has errors: see `ragflow-lg check {agent.file}` ({reason})")
             continue
         # Without a default model, the demo answers where a node names none.
-        needs = [n for n in list_needs(canvas.plan, settings) if n.state == "missing" or (n.kind, n.name) == demo]
+        needs = [n for n in list_needs(canvas.plan, settings) if n.state in ("missing", "demo")]
         missing += [write_missing(needs)] if needs else []
     parts = dict.fromkeys("\n".join(missing).split("\n\n"))
     sections = "\n".join(sorted(parts, key=lambda part: "\ndefault_model" not in part))  # it belongs before all tables

@@ -63,10 +63,11 @@ export function Agents({ api, onOpen }) {
 /** @param {{draft: any, onTitle: (title: string) => void, onCreate: () => void, onCancel: () => void}} props */
 function Draft({ draft, onTitle, onCreate, onCancel }) {
   const { runs, diagnostics } = draft.check;
+  const warnings = diagnostics.filter((/** @type {any} */ found) => found.severity === "warning").length;
   return html`<section class="draft" aria-label=${t("findings")}>
     <div class="field"><label for="draft-title">${t("title")}</label>
       <input id="draft-title" value=${draft.title} onInput=${(/** @type {any} */ e) => onTitle(e.target.value)} /></div>
-    <p>${runs ? t("canRun") : t("cannotRun")}</p>
+    <p>${runs ? t("canRun") : t("cannotRun")}${warnings ? ` ${t("warnings")}: ${warnings}` : ""}</p>
     <ul class="findings">${diagnostics.map((/** @type {any} */ found) => html`<li data-severity=${found.severity}>
       <code>${found.code}</code> ${found.line ? `${found.line}:${found.column} ` : ""}${found.message}
       ${found.hint ? html`<em> ${found.hint}</em>` : ""}</li>`)}</ul>

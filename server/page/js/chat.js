@@ -34,6 +34,7 @@ export function Chat({ messages, turn, problem, problems, isBusy, begin, inputs,
     ${tools}
     <div class="messages" tabindex="0" role="log" aria-label=${t("conversation")} aria-busy=${isBusy}>
       ${(begin?.is_demo || turn?.isDemo) && html`<p class="hint" role="note">${t("demo")}</p>`}
+      ${begin?.lacks_key && html`<p class="hint" role="note">${t("lacksKey")}</p>`}
       ${hasPrologue && html`<article class="prologue"><${Markdown} text=${begin.prologue} /></article>`}
       ${messages.map((message, at) => html`<${Message} key=${at} message=${message} onCite=${actions.onCite}
         onEdit=${onResend && ((/** @type {string} */ text) => onResend(at, text))}
@@ -61,6 +62,7 @@ function Message({ message, onCite, onEdit, onRetry }) {
   const chunks = citedChunks(message);
   if (message.role === "user") return html`<${Question} text=${message.content} files=${message.files ?? []} onEdit=${onEdit} />`;
   return html`<div class="entry"><article class="message assistant">
+    ${message.isDemo && html`<small class="hint">${t("demoLabel")}</small>`}
     <${Markdown} text=${withoutThinking(message.content)} chunks=${chunks}
       onCite=${(/** @type {string} */ number) => onCite(chunks[number])} />
     ${message.downloads?.map((/** @type {any} */ file) => html`<${FileLink} file=${file} />`)}
@@ -113,6 +115,7 @@ function TurnView({ turn, problems, isBusy, onAnswer, onContinue, onCite, onRese
   return html`
     ${hasQuestion && html`<${Question} text=${turn.query} files=${turn.files} onEdit=${onResend} />`}
     <div class="entry"><article class="message assistant" data-status=${turn.status}>
+      ${turn.isDemo && html`<small class="hint">${t("demoLabel")}</small>`}
       ${shown.thinking && html`<details class="thinking" open=${shown.isThinking}>
         <summary>${t("thinking")}</summary><${Markdown} text=${shown.thinking} /></details>`}
       ${turn.calls.length > 0 && html`<${Calls} calls=${turn.calls} />`}
@@ -124,12 +127,18 @@ function TurnView({ turn, problems, isBusy, onAnswer, onContinue, onCite, onRese
       ${turn.status === "reconnecting" && html`<p class="working" role="status">${t("reconnecting")}</p>`}
       ${turn.status === "interrupted" && !isBusy && html`<p>${t("interrupted")}
         <button onClick=${onContinue}>${t("continue")}</button></p>`}
-      ${turn.error && html`<p class="problem" role="alert">${turn.error}</p>`}
+      ${turn.error && html`<p class="problem" role="alert">${failedTitle(turn)}${turn.error}</p>`}
       ${turn.pauses.map((pause) => html`<${PauseForm} key=${pause.id} pause=${pause} problems=${problems} isBusy=${isBusy}
         onAnswer=${onAnswer} />`)}
     </article>
     ${isEnded && html`<${AnswerTools} text=${shown.text} onRetry=${hasQuestion && onResend && (() => onResend(turn.query))} />`}
     </div>`;
+}
+
+/** @param {import("./turn.js").Turn} turn @returns {string} The title of the node with the error of the turn, if one has it. */
+function failedTitle(turn) {
+  const failed = turn.order.map((id) => turn.nodes[id]).find(({ error }) => error === turn.error);
+  return failed ? `${failed.title}: ` : "";
 }
 
 /** @param {import("./turn.js").Turn} turn @returns {string} */

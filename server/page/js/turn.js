@@ -50,12 +50,12 @@ export function goOn(turn, text) {
 /** @param {Turn | null} turn @returns {any[]} The messages of a turn, as the server stores them. */
 export function asMessages(turn) {
   if (!turn) return [];
-  const { query, files, downloads, shown, runId } = turn;
+  const { query, files, downloads, shown, runId, isDemo } = turn;
   const content = shown.text || readTips(turn.pauses);
   const reference = Object.entries(shown.chunks).map(([number, chunk]) => ({ ...chunk, citation_id: number }));
   return [
     ...(query || files.length ? [{ role: "user", content: query, files, run_id: runId, reference: [] }] : []),
-    ...(content || downloads.length ? [{ role: "assistant", content, downloads, run_id: runId, reference }] : []),
+    ...(content || downloads.length ? [{ role: "assistant", content, downloads, run_id: runId, reference, isDemo }] : []),
   ];
 }
 

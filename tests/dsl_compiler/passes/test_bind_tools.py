@@ -59,7 +59,7 @@ NEXT = r"It is a tool of RAGFlow 1\.0's engine, which is not offered here\. Repl
         (named("Wikipedai"), "tool-unknown", [r"Did you mean Wikipedia\?"]),
         (named("zzz"), "tool-unknown", ["Remove it"]),
         *((named(name), "tool-unknown", [NEXT]) for name in ("WikiQuery", "wiki_query", "dataset_navigation_by_tree")),
-        (named("hybrid_search"), "params-unsupported", [r"/tools/0/params/dataset_ids: No dataset is set"]),
+        (named("hybrid_search"), "dataset-unknown", [r"/tools/0/params/dataset_ids: No dataset is set"]),
     ],
 )
 def test_what_is_wrong_with_a_tool_is_reported_at_its_agent(tool: Any, code: str, expected: list[str]) -> None:

@@ -44,6 +44,10 @@ def test_a_file_goes_with_the_next_question_and_stays(echo: Path) -> None:
     assert ["milk" in answer for answer in answers] == [False, True, True]
 
 
+def test_what_is_missing_is_said_at_the_beginning() -> None:
+    assert "The dataset 'nope' does not exist" in invoke("chat", "--dataset", "nope", "--model", "demo", text="").stderr
+
+
 def test_errors_end_no_conversation(echo: Path) -> None:
     result = talk(echo, "/file /none/x.txt", "/rerun", "/rerun nowhere", "/what", "still here")
     for problem in ("cannot be read", "Name the node", "There is no command /what"):

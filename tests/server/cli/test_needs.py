@@ -77,10 +77,21 @@ def test_the_model_of_nodes_without_one_is_named() -> None:
     result = invoke("needs", save("a.json", {"m": node("LLM", {"prompts": [{"role": "user", "content": "x"}]})}))
     first, second, _ = result.stdout.splitlines()
     assert first == "demo         model the default model (demo)  (m)"
-    assert second.strip().startswith("No key was found, so the demo model answers. Set ")
+    assert second.strip().startswith("No key was found, so the demo model answers. Set OPENAI_API_KEY")
     assert result.exit_code == 0
+    assert "Demo: No key was found" in invoke("run", "a.json", "x").stderr
+    assert "Demo: No key was found" not in invoke("run", "a.json", "x", "--model", "demo").stderr
     chosen = {"RAGFLOW_LG_DEFAULT_MODEL": "demo"}
     assert invoke("needs", "a.json", environment=chosen).stdout.startswith("present      model the default model")
+
+
+def test_what_a_node_does_not_name_is_missing_also_for_check() -> None:
+    nodes = {"q": node("ExeSQL", {"sql": "SELECT 1"}, ["r"]), "r": node("Retrieval", {"query": "sys.query"})}
+    file = save("a.json", nodes)
+    result = invoke("needs", file)
+    assert (result.exit_code, "2 of 2 needs are missing." in result.stdout) == (1, True)
+    assert "missing      parameter dataset_ids  (r)" in result.stdout
+    assert (invoke("check", file).exit_code, invoke("check", file, "--ready").exit_code) == (0, 1)
 
 
 def test_a_run_names_everything_that_is_missing_before_it_begins(file: Path) -> None:

@@ -63,7 +63,7 @@ def test_a_pipe_gets_the_answer(greeter: Path) -> None:
 
 
 def test_a_run_without_a_question_says_so_or_asks(greeter: Path, form: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    note = "No question was given, so the canvas plays with an empty one"
+    note = 'No question was given, so the canvas plays with an empty one: run FILE "QUESTION", or - to read it.'
     assert note in invoke("run", greeter).stderr
     assert note not in invoke("run", form, "--input", "city=Rome", "--input", "days=1").stderr
     monkeypatch.setattr("ragflow_lg.server.cli.form_fields.is_interactive", lambda: True)

@@ -151,6 +151,11 @@ def test_it_says_who_can_reach_an_address_of_the_network(host: str, *, warns: bo
     assert ("Every machine that reaches this address can send requests" in end(server)[1]) == warns
 
 
+def test_a_model_that_nobody_serves_is_refused_at_the_start() -> None:
+    result = call("serve", "--port", "0", "--model", "gpt@Openia")
+    assert (result.returncode, "Did you mean 'OpenAI'?" in result.stderr) == (2, True)
+
+
 @each_row(
     ("words", "advice"),
     [([], "A worker needs a queue"), (["--queue", "redis://127.0.0.1:1"], "set database in the section [server]")],

@@ -272,3 +272,6 @@ async def test_a_demo_says_so_above_the_conversation(browser: Browser, tmp_path:
         server.app.state.app_state = server.turns._app_state = server.app_state
         await shown.page.reload()
         await expect(sign).to_be_visible()
+        await shown.page.get_by_label("City").fill("Rome")
+        await ask(shown.page, "Go")
+        await expect(shown.page.locator(".message.assistant small")).to_have_text("demo")

@@ -122,6 +122,11 @@ def test_the_best_sentence_is_quoted_with_its_chunk_number() -> None:
     prompt = f"Answer from this:\n{knowledge_text(CHUNKS)}\n\nGuidelines: how many days are told here."
     assert quote_answer("How many days?", prompt).endswith("“There are 27 days” (leave.md) [ID:383].")
     assert quote_answer("年假有多少天？", "", prompt).endswith("“年假有十五天” [ID:216].")
+    rows = "Name: Aurora; Colour: red\nName: Aurora; Colour: black; Price: 7. Net"
+    table = {**CHUNKS[0], "content_with_weight": rows}
+    other = {**CHUNKS[1], "content_with_weight": "What does the black Aurora cost? It may cost much."}
+    row = "“Name: Aurora; Colour: black; Price: 7. Net” (leave.md) [ID:383]."
+    assert quote_answer("What does the black Aurora cost?", knowledge_text([table, other])).endswith(row)
 
 
 async def test_knowledge_in_the_system_prompt_is_quoted_in_the_answer() -> None:

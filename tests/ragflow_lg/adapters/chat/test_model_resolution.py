@@ -118,7 +118,8 @@ def test_model_settings_apply(key: str) -> None:
         ({}, "m@Anthropic", r"Set ANTHROPIC_API_KEY in the environment, or \[providers.Anthropic\] api_key"),
         ({}, "m@Bedrock", r"Set AWS_BEARER_TOKEN_BEDROCK and AWS_REGION in the environment, or \[providers.Bedrock\]"),
         ({"Anthropic": ProviderSettings()}, "m@Anthropic", r"the provider 'Anthropic' has no key"),
-        ({}, "m@Replicate", r"cannot be used. Its API is not compatible .* Choose another model with run --model"),
+        ({}, "m@DeepSeek", r"no key for 'DeepSeek' was found\. Set DEEPSEEK_API_KEY in the environment"),
+        ({}, "m@Replicate", r"cannot be used. Its API is not compatible .* Choose another model with --model"),
         ({}, "x@My Host", r"Set \[providers.\"My Host\"\] base_url and api_key, or api_key = "),
         ({"X": ProviderSettings()}, "m@X", r"'X' has no address. Set \[providers.X\] base_url"),
         (

@@ -94,6 +94,7 @@ def test_supported_files_become_text(name: str, content: str | bytes, expected: 
 
 def test_documents_have_headings_rows_pages_and_sheets() -> None:
     assert read_file("a.docx", docx()) == FileText([Page("# Guide\nSome text.\nleft | right")], {}, True)
+    assert "five flats" in read("a.pdf", pdf(rb"(\256ve \257ats) Tj"))[0].text
     (page,) = read("a.pdf", pdf())
     assert page == Page("Hello from page", 1)
     assert read("a.xlsx", xlsx()) == [Page("\nitem: lamp; price: 12\n\nitem: desk; price: 80.5", 1, "Prices")]
