@@ -261,6 +261,18 @@ async def test_snippets_have_the_address_and_keys_on_request(browser: Browser, t
         assert [key["agents"] for key in keys] == [[agent]]
 
 
+async def test_warnings_are_counted_and_an_error_names_its_node(browser: Browser, tmp_path: Path) -> None:
+    search = ("Search:0", "Retrieval", {"retrieval_from": "dataset", "query": "x"}, [])
+    async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
+        file = tmp_path / "search.json"
+        file.write_text(json.dumps(canvas(("begin", "Begin", {}, ["Search:0"]), search)))
+        await shown.page.set_input_files("input[type=file]", file)
+        await expect(shown.page.get_by_text("It can run. Warnings: 1")).to_be_visible()
+        await shown.page.get_by_role("button", name="Add the agent").click()
+        await ask(shown.page, "Go")
+        await expect(shown.page.get_by_role("alert")).to_have_text("Search:0: No dataset is selected.")
+
+
 async def test_a_demo_says_so_above_the_conversation(browser: Browser, tmp_path: Path) -> None:
     async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
         sign = shown.page.get_by_text("Demo: the demo model answers")
