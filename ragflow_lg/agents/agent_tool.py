@@ -53,6 +53,8 @@ class AgentTool(Struct, frozen=True):
     parameters: Mapping[str, Any]
     """JSON schema for the arguments, which must describe an object."""
     call: Call
+    check: Call | None = None
+    """Only checks the arguments, before a user is asked about the call."""
     timeout_s: float | None = None
     """Time limit for one attempt."""
     label: str = ""

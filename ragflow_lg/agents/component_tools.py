@@ -36,6 +36,7 @@ def _tool(ctx: RunContext, node: PlanNode) -> AgentTool:
         description=node.params.description or node.spec.description,
         parameters=parameter_schema(node.canvas.plan) if node.canvas else _parameters(rules),
         call=partial(_call, ctx, node, rules),
+        check=partial(_call, ctx, node, rules, only_checks=True),
         timeout_s=node.timeout_s,
         label=rules.label,
         extra_attempts=0 if _asks_models(node) else node.extra_attempts,
@@ -81,10 +82,18 @@ def _configuration(ctx: RunContext, node: PlanNode) -> JsonValue:
 
 
 async def _call(
-    ctx: RunContext, node: PlanNode, rules: ToolRules[Any, Any], requested: Mapping[str, Any], position: str
+    ctx: RunContext,
+    node: PlanNode,
+    rules: ToolRules[Any, Any],
+    requested: Mapping[str, Any],
+    position: str,
+    *,
+    only_checks: bool = False,
 ) -> Outcome:
     child = ctx.child(node, position)
     arguments = build_arguments(child, rules, node.params, requested)
+    if only_checks:
+        return Outcome("")
     try:
         result = await _run(child, rules, arguments)
     except (ComponentError, ServiceError) as error:

@@ -184,9 +184,9 @@ async def call_tool(
 ) -> Outcome:
     """Make a call if the policies allow it; return the outcome to show to the model.
 
-    The order is: check for an interrupted start, ask the guards, wait for approval, look in the cache or mark the start
-    and call, cache the result, ask the guards about it. What was approved is called as it was shown. ``name``,
-    ``arguments`` and ``position`` are those of the step that stores the outcome.
+    The order is: check for an interrupted start, ask the guards, check the arguments and wait for approval, look in the
+    cache or mark the start and call, cache the result, ask the guards about it. What was approved is called as it was
+    shown. ``name``, ``arguments`` and ``position`` are those of the step that stores the outcome.
     """
     if tool.runs_once and ctx.has_begun(name, arguments, position):
         return Outcome(
@@ -210,6 +210,9 @@ async def call_tool(
     if tool.needs_approval and (refusal := _find_refusal(ctx, use.arguments, decision)):
         return Outcome(f"The call to {tool.title} was not made: {refusal}", is_error=True)
     if tool.needs_approval and decision is None:
+        check = replace(tool, call=tool.check or tool.call)
+        if tool.check and (checked := await _safe_outcome(check, use.arguments, position)).is_error:
+            return checked
         tool_name = max(tool.names or (tool.name,), key=lambda each: ":" in each)  # rather canvas:NAME than Canvas
         ctx.need_approval(name, arguments, position, (tool_name, tool.title), cast("JsonValue", use.arguments))
     if tool.runs_once:
