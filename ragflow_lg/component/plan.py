@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.spec import AnySpec, ComponentParams, MessageAlternative, Route
+from ragflow_lg.component.state import SYS_FILES
 from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.dsl.forms import FormField
 from ragflow_lg.dsl.joins import JoinRegion
@@ -304,6 +305,15 @@ class Plan(Struct, frozen=True, eq=False, dict=True):
             for part in node.with_tools():
                 if part.canvas is not None:
                     yield from part.canvas.plan.with_canvases()
+
+    @cached_property
+    def reads_files(self) -> bool:
+        """Whether anything in this plan reads the files of a turn: a model, or a reference to them."""
+        parts = [part for node in self.nodes.values() for part in node.with_tools()]
+        return any(
+            part.spec.kind == "model" or any(reference.key == SYS_FILES for reference, _ in part.references)
+            for part in parts
+        )
 
     @cached_property
     def redactor(self) -> Redactor:

@@ -63,7 +63,7 @@ def describe_agent(agent: AgentRow, version: VersionRow, plan: Plan, address: st
     skill.name = agent.title
     skill.description = f"{card.description}\n\nFields, as a data part: {names}." if fields else card.description
     del card.default_input_modes[:], card.default_output_modes[:]
-    card.default_input_modes.extend([_TEXT, _DATA, "*/*"])
+    card.default_input_modes.extend([_TEXT, _DATA, *(["*/*"] if plan.reads_files else [])])
     card.default_output_modes.extend([_TEXT, _DATA, "*/*"])
     return card
 

@@ -458,6 +458,8 @@ async def _begin(call: AgentCall, params: SendMessageRequest) -> _Task:
         tenant = call.agent.tenant
         session = await turns.new_session(call.agent, version, user_id=tenant, name=sent.text, source="workflow")
     if sent.files:
+        if not (await turns.runner(call.agent, session.row, session.version)).plan.reads_files:
+            raise RequestError("The message has a file, and no component of the agent reads files.", 101)
         request["files"] = await call.store(sent)
     request["user_id"] = session.row.user_id or call.agent.tenant
     turn = await control.start(session, request)

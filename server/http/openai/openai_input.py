@@ -15,7 +15,6 @@ from msgspec import Struct, field
 from ragflow_lg.adapters.system_services import inline_bytes
 from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.base.lenient_values import as_map
-from ragflow_lg.component.state import SYS_FILES
 from ragflow_lg.dsl.chat_messages import merge_by_role
 from ragflow_lg.server.agents.file_store import MAX_READ_BYTES, normalize_mime_type
 from ragflow_lg.server.http.shared.request_bodies import TURN_BYTES, to_text
@@ -123,12 +122,9 @@ def require_reader(plan: Plan, part: FilePart) -> None:
     Raises:
         RequestError: If the file would be lost without a word.
     """
-    for each in (part for node in plan.nodes.values() for part in node.with_tools()):
-        if each.spec.kind == "model" or any(reference.key == SYS_FILES for reference, _ in each.references):
-            return
-    raise RequestError(
-        f"{part.place} has the unsupported type {part.kind!r}: no component of the agent reads files.", 101
-    )
+    if not plan.reads_files:
+        text = f"{part.place} has the unsupported type {part.kind!r}: no component of the agent reads files."
+        raise RequestError(text, 101)
 
 
 async def load_files(parts: Sequence[FilePart], http: HttpClient) -> list[dict[str, Any]]:

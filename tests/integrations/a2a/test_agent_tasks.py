@@ -221,6 +221,8 @@ async def test_files_go_both_ways(tmp_path: Path) -> None:
         agent = await server.agent(says("{sys.files} {sys.query}"))
         for wire in WIRES:
             async with client_of(server, agent, wire) as client:
+                card = await client.get_extended_agent_card(GetExtendedAgentCardRequest())
+                assert "*/*" in card.default_input_modes
                 file = Part(raw=b"Rome, 3 days", filename="trip.txt", media_type="text/plain")
                 assert "Rome, 3 days" in text_of(await send(client, "read", file))
                 (stored,) = (await server.get("/files", params={"page_size": 1}))["data"]["files"]
@@ -230,6 +232,16 @@ async def test_files_go_both_ways(tmp_path: Path) -> None:
                     (answer,) = [part for artifact in each.artifacts for part in artifact.parts if part.raw]
                     assert (answer.filename, answer.media_type) == ("trip.txt", "text/plain")
                     assert answer.raw == b"Rome, 3 days"
+
+
+async def test_files_need_a_component_that_reads_them(tmp_path: Path) -> None:
+    async with start_app(tmp_path, busy_s=5) as server, client_of(server, await server.agent(ECHO)) as client:
+        file, context = Part(raw=b"x", filename="a.png", media_type="image/png"), (await send(client, "hi")).context_id
+        for ids in ({}, {"context": context}):
+            with pytest.raises(REFUSALS, match="no component of the agent reads files"):
+                await send(client, "read", file, **ids)
+        card = await client.get_extended_agent_card(GetExtendedAgentCardRequest())
+        assert "*/*" not in card.default_input_modes
 
 
 async def test_files_beyond_a_limit_are_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
