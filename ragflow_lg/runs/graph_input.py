@@ -20,7 +20,15 @@ from ragflow_lg.dsl.forms import begin_answer, form_problems
 from ragflow_lg.dsl.old_values import is_form
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.engine.turn import resume_turn, stored_end
-from ragflow_lg.runs.pauses import Pause, belong_to_conversation, match_answers, open_pauses, stored_answers
+from ragflow_lg.runs.pauses import (
+    BoundRequest,
+    Pause,
+    belong_to_conversation,
+    match_answers,
+    name_forms,
+    open_pauses,
+    stored_answers,
+)
 from ragflow_lg.runs.progress import read_progress
 from ragflow_lg.runs.stored_turn import check_canvas
 
@@ -101,6 +109,8 @@ async def find_graph_input(
     answers = match_answers(
         own, request, is_strict=intent == "resume", refuses_unknown=refuses_unknown, shares_fields=is_old
     )
+    if not answers and cast("BoundRequest", request).get("after"):
+        raise AnswerError({"": "A text answers only a form with one field: send the fields."}, advice=name_forms(own))
     if not answers:
         return GraphInput(unanswered=pauses)
     is_talk = belong_to_conversation(canvas.plan, [pause for pause in pauses if pause.id in answers])

@@ -153,7 +153,7 @@ def _refuse_closed(pauses: Sequence[Pause], ids: Iterable[str]) -> None:
     open_ids = {pause.id for pause in pauses}
     if unknown := [id_ for id_ in ids if id_ not in open_ids]:
         problems = {id_: f"The session is not waiting for {id_}." for id_ in unknown[:MAX_NAMED]}
-        raise AnswerError(problems, advice=_describe_forms(pauses, has_ids=True))
+        raise AnswerError(problems, advice=name_forms(pauses, has_ids=True))
 
 
 def _by_field(pauses: Sequence[Pause], inputs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -198,7 +198,7 @@ def _refuse_unknown(
         for name in [name for name in inputs if name not in known][:MAX_NAMED]:
             problems[name] = f"No open form has a field {name!r:.80}."
     if problems:
-        raise AnswerError(problems, node=node, advice=_describe_forms(pauses))
+        raise AnswerError(problems, node=node, advice=name_forms(pauses))
 
 
 def _refuse_wrong(pauses: Sequence[Pause], answers: Mapping[str, Mapping[str, Any]]) -> None:
@@ -217,7 +217,7 @@ def _key(pauses: Sequence[Pause], pause: Pause, name: str) -> str:
     return name if len(pauses) == 1 else f"{pause.node}@{name}"
 
 
-def _describe_forms(pauses: Iterable[Pause], *, has_ids: bool = False) -> str:
+def name_forms(pauses: Iterable[Pause], *, has_ids: bool = False) -> str:
     """Return the open forms with their fields and, if requested, the ids of their pauses."""
     forms = [
         f"{pause.node} ({', '.join(pause.inputs) or 'no fields'}{f'; id {pause.id}' if has_ids else ''})"

@@ -178,21 +178,22 @@ class MessageOrder:
         Questions about calls are complete, or hidden: nobody shall approve what the tips do not show.
         """
         inputs: dict[str, Any] = {}
-        tips = ""
+        tips: list[str] = []
         questions: list[str] = []
         visits = sorted(self._waiting, key=lambda visit: (self._rank(visit[1]), visit[0]))
         for visit in visits:
             own_tips, fields = self._waiting[visit]
             if self._plan.nodes[visit[1]].spec.kind == "interrupt":
-                tips = own_tips or tips
+                tips += [own_tips] if own_tips else []
             elif self.hides_questions:
                 questions = [HIDDEN_QUESTION]
                 continue
             else:
                 questions.append(own_tips)
             inputs.update({name: dict(declared) for name, declared in fields.items()})
-        tips = "\n\n".join(filter(None, [*questions, tips]))
-        return wire.UserInputs(inputs, tips, tuple(dict.fromkeys(node for _, node in visits)))
+        last, whole = ("\n\n".join(filter(None, [*questions, *each])) for each in (tips[-1:], tips))
+        nodes = tuple(dict.fromkeys(node for _, node in visits))
+        return wire.UserInputs(inputs, last, nodes, whole if len(tips) > 1 else "")
 
     # Events
 

@@ -158,6 +158,13 @@ class UserInputs(Struct, omit_defaults=True):
     tips: str
     nodes: tuple[str, ...] = ()
     """The nodes that wait. Clients of RAGFlow 0.27 do not receive it."""
+    all_tips: str = ""
+    """The tips of several forms. RAGFlow's clients receive the last ones only."""
+
+    @property
+    def text(self) -> str:
+        """The tips of all forms."""
+        return self.all_tips or self.tips
 
     def data(self) -> dict[str, JsonValue]:
         """Return the ``data`` object of the event."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.runs.wire.wire_events import Message, MessageEnd, MessageReset, UserInputs
-from ragflow_lg.server.http.openai.openai_turns import TurnEnd, TurnWriter
+from ragflow_lg.server.http.openai.openai_turns import TurnEnd, TurnWriter, describe_forms
 from ragflow_lg.server.http.shared.ragflow_1 import CANCELLED, describe_form, list_reference
 from ragflow_lg.server.streaming.sse import OPENAI_DONE, openai_frame
 
@@ -35,9 +35,9 @@ class ChatWriter(TurnWriter):
             reference = dict(as_map(event.extras.get("reference")))
             shown = {"reference": self._show_reference(reference)} if reference else {}
             return self._build_chunk({"content": "", **shown})
-        if isinstance(event, UserInputs) and event.tips and not self._has_text:
+        if isinstance(event, UserInputs) and event.text and not self._has_text:
             self._has_text = True
-            return self._build_chunk({"content": event.tips})
+            return self._build_chunk({"content": event.text})
         return b""
 
     def finish(self, end: TurnEnd) -> bytes:
@@ -48,13 +48,16 @@ class ChatWriter(TurnWriter):
         """Return the object."""
         form = self.answer.form
         self._require_answer(end, form)
-        message: dict[str, Any] = {"role": "assistant", "content": self.answer.text or self.answer.tips}
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": self.answer.text or (form.text if form is not None else ""),
+        }
         if end.has_failed:
             message["refusal"] = end.error
         if self.reference:
             message["reference"] = self._show_reference(self.reference)
         if form is not None:
-            message["waiting_for_user"] = form.data()
+            message["waiting_for_user"] = describe_forms(form)
         reason = "waiting_for_user" if form is not None else self.finish_reason
         return {
             "id": self.session_id,
@@ -69,7 +72,9 @@ class ChatWriter(TurnWriter):
     def _build_last(self, end: TurnEnd) -> bytes:
         failure = self._build_chunk({"content": f"**ERROR**: {end.error}", "error": end.error}) if end.error else b""
         form = self.answer.form
-        reason, more = ("waiting_for_user", {"waiting_for_user": form.data()}) if form else (self.finish_reason, {})
+        reason, more = (
+            ("waiting_for_user", {"waiting_for_user": describe_forms(form)}) if form else (self.finish_reason, {})
+        )
         return failure + self._build_chunk({"content": "", **more}, reason, end.usage)
 
     def _build_chunk(self, delta: dict[str, Any], reason: str | None = None, usage: Usage | None = None) -> bytes:

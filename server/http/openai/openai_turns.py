@@ -29,7 +29,7 @@ from ragflow_lg.server.runs.turn_session import SessionFields, TurnSession
 from ragflow_lg.services.chat import NO_USAGE, Usage
 
 if TYPE_CHECKING:
-    from ragflow_lg.runs.wire.wire_events import Envelope, WireEvent
+    from ragflow_lg.runs.wire.wire_events import Envelope, UserInputs, WireEvent
     from ragflow_lg.server.database.tables import AgentRow, SessionRow
     from ragflow_lg.server.runs.turns import Turn
 
@@ -66,6 +66,11 @@ class TurnEnd(NamedTuple):
     def has_failed(self) -> bool:
         """Whether the run has failed."""
         return self.status == "failed"
+
+
+def describe_forms(form: UserInputs) -> dict[str, Any]:
+    """Return the fields and the tips of all open forms."""
+    return {**form.data(), "tips": form.text}
 
 
 class TurnWriter:

@@ -229,7 +229,7 @@ async def _describe_stored(control: RunControl, run: RunRow, state: str) -> dict
     reference = read_reference(answers[-1].reference if answers else "")
     form: dict[str, Any] = {
         "inputs": {name: field for pause in pauses for name, field in pause.inputs.items()},
-        "tips": "\n".join(pause.tips for pause in pauses if pause.tips),
+        "tips": "\n\n".join(pause.tips for pause in pauses if pause.tips),
     }
     is_open = state == "running" or run.status in OPEN
     return writer.describe(

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from ragflow_lg.base.values import join_surrogates
 from ragflow_lg.runs.wire.wire_events import Message, MessageEnd, MessageReset, UserInputs, message_frames
-from ragflow_lg.server.http.openai.openai_turns import TurnEnd, TurnWriter
+from ragflow_lg.server.http.openai.openai_turns import TurnEnd, TurnWriter, describe_forms
 from ragflow_lg.server.streaming.sse import native_frame
 from ragflow_lg.services.chat import Usage
 
@@ -114,8 +114,8 @@ class ResponseWriter(TurnWriter):
             self._is_thinking = False
             for frame in message_frames(event.content):
                 self._add(frame)
-        elif isinstance(event, UserInputs) and event.tips and all(item.kind == "reasoning" for item in self._kept()):
-            self._add(Message(event.tips))
+        elif isinstance(event, UserInputs) and event.text and all(item.kind == "reasoning" for item in self._kept()):
+            self._add(Message(event.text))
         return text
 
     def finish(self, end: TurnEnd) -> bytes:
@@ -138,7 +138,7 @@ class ResponseWriter(TurnWriter):
             output=self._output(),
             error=end.error if status == "failed" else "",
             reason=reason if status == "incomplete" else None,
-            form=form.data() if form is not None else None,
+            form=describe_forms(form) if form is not None else None,
         )
 
     def refuse(self, error: RagflowLgError) -> list[bytes]:

@@ -1,4 +1,5 @@
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,12 @@ import pytest
 from ragflow_lg.services.chat import Usage
 from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.services import Reply
+from tests.server.cli.command import ROOT
 from tests.server.http.app_server import CITING, ECHO, FORM, MODEL, RETRYING, AppServer, start_app
 from tests.server.http.openai.test_openai_routes import TALKING, client_of, user
 from tests.server.waiting import wait_while
 
+ORDER = ROOT / "examples" / "order_form.json"
 MISSING = "resp_" + "0" * 32
 TEXT_EVENTS = [
     "response.created",
@@ -163,6 +166,23 @@ async def test_a_form_is_returned_and_answered(server: AppServer, stream: bool) 
                     await ask(agent_id, previous_response_id=waiting.id, **fields)
         assert len((await server.get(f"/agents/{agent_id}/sessions"))["data"]) == 2
         assert (await ask(talking, input="hi")).output_text == "Welcome."
+
+
+async def test_a_text_does_not_answer_two_forms(server: AppServer) -> None:
+    agent_id = await server.agent(json.loads(ORDER.read_text("utf-8")))
+    async with client_of(server, "/v1") as client:
+        waiting = await client.responses.create(model=agent_id, input="hi")
+        assert waiting.output_text == "Which shirt?\n\nWhich shoes?"
+        assert (waiting.model_extra or {})["waiting_for_user"]["tips"] == waiting.output_text
+        with pytest.raises(openai.BadRequestError, match=r"UserFillUp:Shirt \(colour, size\) and UserFillUp:Shoes"):
+            await client.responses.create(model=agent_id, input="blue", previous_response_id=waiting.id)
+        inputs = {"colour": {"value": "blue"}, "size": {"value": 42}}
+        done = await client.responses.create(
+            model=agent_id, input=[], previous_response_id=waiting.id, extra_body={"inputs": inputs}
+        )
+        assert done.output_text.startswith("A blue shirt of size 42")
+        chat = await client.chat.completions.create(model=agent_id, messages=[{"role": "user", "content": "hi"}])
+        assert chat.choices[0].message.content == waiting.output_text
 
 
 async def test_ends_that_are_not_complete(server: AppServer) -> None:
