@@ -31,7 +31,14 @@ from ragflow_lg.server.observability.logs import audit
 from ragflow_lg.server.runs.agent_runs import AgentSessions, busy_error
 from ragflow_lg.server.runs.continuation import NEVER_BEGAN
 from ragflow_lg.server.runs.stored_sessions import fork_session
-from ragflow_lg.server.runs.turn_session import TurnSession, copy_messages, copy_session, messages_before, question_text
+from ragflow_lg.server.runs.turn_session import (
+    TurnSession,
+    answer_text,
+    copy_messages,
+    copy_session,
+    messages_before,
+    question_text,
+)
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints.sessions.session_pruning import Pruned, PruneLimits
@@ -92,9 +99,7 @@ class RunControl(AgentSessions):
         form_answers = wrap_answers(pauses, answers)
         request: TurnRequest = {"inputs": form_answers}
         by_pause = match_answers(pauses, request, is_strict=True)
-        is_by_pause = any(pause.id in form_answers for pause in pauses)
-        forms = form_answers.values() if is_by_pause else [form_answers]
-        question = question_text({"inputs": {name: value for form in forms for name, value in form.items()}})
+        question = answer_text(pauses, by_pause)
         # Another answer may have come since: these are then the pauses of a later run, or will not be open.
         await self._last(run, session)
         answer: BoundRequest = {"pauses": list(by_pause)}

@@ -14,6 +14,7 @@ from ragflow_lg.server.database.tables import TITLE_CHARS, MessageRow, RunRow, S
 
 if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest
+    from ragflow_lg.runs.pauses import Pause
     from ragflow_lg.server.database.tables import VersionRow
 NAME_CHARS = 250
 """How much of the first question is used as a session's name."""
@@ -67,11 +68,22 @@ def question_text(request: TurnRequest) -> str:
     query = request.get("query")
     if query:
         return to_text(query)
-    lines: list[str] = []
-    for name, field in (request.get("inputs") or {}).items():
-        value: Any = cast("Mapping[str, Any]", field).get("value") if isinstance(field, dict) else field
-        lines.append(f"{name}: {to_text(value)}")
-    return "\n".join(lines)
+    return "\n".join(_line(name, field) for name, field in (request.get("inputs") or {}).items())
+
+
+def answer_text(pauses: Sequence[Pause], answers: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the answers to forms, by pause id, as readable text: one line for each field, with its label."""
+    forms = {pause.id: pause.inputs for pause in pauses}
+    return "\n".join(
+        _line(to_text(forms[id_].get(name, {}).get("name") or name), field)
+        for id_, fields in answers.items()
+        for name, field in fields.items()
+    )
+
+
+def _line(label: str, field: Any) -> str:
+    value: Any = cast("Mapping[str, Any]", field).get("value") if isinstance(field, dict) else field
+    return f"{label}: {to_text(value)}"
 
 
 def copy_session(session: SessionRow, id_: str, name: str, version: VersionRow | None, now_ms: int) -> SessionRow:

@@ -34,7 +34,7 @@ export function Composer({ begin, inputs, onInputs, isFirst, isBusy, isWaiting, 
       <${Fields} prefix="begin" fields=${begin?.fields} values=${inputs} problems=${problems} onChange=${onInputs} /></fieldset>`}
     ${files.length > 0 && html`<p class="file">${files.map((file) => file.name).join(", ")}
       <button type="button" onClick=${() => setFiles([])} aria-label=${t("cancel")}>×</button></p>`}
-    ${!isTask && html`<textarea rows="2" value=${text} placeholder=${t("ask")} aria-label=${t("ask")} disabled=${isWaiting}
+    ${!isTask && html`<textarea rows="2" value=${text} placeholder=${t(isWaiting ? "answerFirst" : "ask")} aria-label=${t("ask")} disabled=${isWaiting}
       onInput=${(/** @type {any} */ e) => setText(e.target.value)} onKeyDown=${key}></textarea>`}
     <div class="row">
       <span class="row"><label class="button">${t("attach")}<input class="hidden" type="file" multiple disabled=${isWaiting}

@@ -67,12 +67,13 @@ function EmbeddedChat({ agent, apiKey }) {
       return { query: text, inputs: wrap(values), files: await upload(api, agent, files) };
     });
   };
-  const answer = async (/** @type {string} */ _pause, /** @type {any} */ values) => {
+  const answer = async (/** @type {string} */ pause, /** @type {any} */ values) => {
     if (!turn) return;
     try {
       const sent = await uploadValues(api, agent, values);
       setMessages([...messages, ...asMessages(turn)]);
-      await follow({ ...goOn(turn, answerText(sent)), pauses: [] }, async () => ({ query: "", inputs: wrap(sent) }));
+      const fields = turn.pauses.find(({ id }) => id === pause)?.fields;
+      await follow({ ...goOn(turn, answerText(sent, fields)), pauses: [] }, async () => ({ query: "", inputs: wrap(sent) }));
     } catch (/** @type {any} */ error) {
       setProblem(error.message);
     }

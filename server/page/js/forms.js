@@ -83,9 +83,13 @@ export function givenValues(fields, values) {
     Object.entries(values).filter(([name, value]) => isGiven(value) || !fields[name]?.optional));
 }
 
-/** @param {Record<string, any>} values @returns {string} The values as a message, in the server's words. */
-export function answerText(values) {
-  return Object.entries(values).map(([name, value]) => `${name}: ${typeof value === "string" ? value : toJson(value)}`).join("\n");
+/**
+ * Return the values of a form as a message, in the server's words.
+ * @param {Record<string, any>} values @param {Record<string, any>} [fields] Those with the labels. @returns {string}
+ */
+export function answerText(values, fields = {}) {
+  return Object.entries(values).map(([name, value]) =>
+    `${fields[name]?.name || name}: ${typeof value === "string" ? value : toJson(value)}`).join("\n");
 }
 
 /** @param {any} value @returns {string} JSON with the server's spaces; an empty text for null. */

@@ -110,15 +110,16 @@ export async function lastRun(api, agent, session) {
 /**
  * Return the session in which a message is sent again: a copy that ends before the message, or "" for a new one.
  *
- * The copy may wait for a form, or be unfinished, if the message was the answer to that form.
+ * If the message was the answer to a form, the copy waits for it, or can be continued up to it: `hasForm`.
  * @param {import("./api.js").Api} api @param {string} agent @param {any[]} messages @param {number} at
- * @returns {Promise<{session: string, isOpen: boolean}>}
+ * @returns {Promise<{session: string, hasForm: boolean}>}
  */
 export async function forkBefore(api, agent, messages, at) {
   const run = messages.slice(0, at).findLast((message) => message.run_id)?.run_id;
-  if (!run) return { session: "", isOpen: false };
+  if (!run) return { session: "", hasForm: false };
+  const { status } = await api.request(api.path(agent, `runs/${run}`));
   const made = await api.request(api.path(agent, `runs/${run}/fork`), { method: "POST", body: {} });
-  return { session: made.session_id, isOpen: made.status === "waiting" || made.status === "interrupted" };
+  return { session: made.session_id, hasForm: status === "answered" };
 }
 
 /** @param {import("./api.js").Api} api @param {string} agent @param {File[]} files @returns {Promise<any[]>} */

@@ -50,6 +50,7 @@ const TEXTS = {
   send: ["Send", "发送"],
   stop: ["Stop", "停止"],
   ask: ["Your message", "输入消息"],
+  answerFirst: ["Answer the form first", "请先填写表单"],
   attach: ["Attach files", "添加附件"],
   thinking: ["Thinking", "思考过程"],
   calls: ["Tool calls", "工具调用"],

@@ -191,7 +191,7 @@ function end(turn, { run, error }) {
   const status = run?.status ?? "interrupted";
   for (const [id, node] of Object.entries(nodes)) {
     const isCut = node.status === "running" ? status !== "running" : node.status === "waiting" && status === "cancelled";
-    if (isCut) nodes[id] = { ...node, status: "failed" };
+    if (isCut) nodes[id] = { ...node, status: status === "waiting" ? "waiting" : "failed" };
   }
   const shown = { ...turn.shown, isThinking: false };
   if (!shown.text && run?.answer && run.answer !== readTips(pauses)) shown.text = withoutThinking(run.answer);

@@ -82,7 +82,7 @@ export function Workspace({ api, agent, session, onSession }) {
     const { turn: shown, earlier, isFollowed } = reopen(stored, run, since);
     const isLate = sent && sent !== shown.query;
     const isExpired = !sent && isFollowed && since?.pauses.some((pause) => pause.expire_ms && pause.expire_ms <= Date.now());
-    const notice = isLate ? t(since ? "late" : "formFirst").replace("{answer}", () => sent) : isExpired ? t("expired") : "";
+    const notice = isLate ? notSent(sent, since ? "late" : "formFirst") : isExpired ? t("expired") : "";
     const isShown = since || isFollowed || shown.pauses.length > 0 || shown.status === "interrupted" || shown.error;
     setMessages(isShown ? earlier : stored.messages);
     if (isShown) setTurn(shown);
@@ -160,12 +160,13 @@ export function Workspace({ api, agent, session, onSession }) {
       const files = (at < messages.length ? messages[at].files : turn?.files) ?? [];
       const place = await forkBefore(api, agent, messages, at);
       listSessions();
-      if (place.isOpen) {
-        onSession(place.session);
-        return;
-      }
       opened.current = place.session;
       onSession(place.session);
+      if (place.hasForm) {
+        const shown = await open(place.session, null, text);
+        if (shown?.status === "interrupted") await continueRun(shown, notSent(text, "formFirst"));
+        return;
+      }
       setMessages(messages.slice(0, at));
       await start(text, files);
     } catch (error) {
@@ -178,7 +179,8 @@ export function Workspace({ api, agent, session, onSession }) {
     if (!turn) return;
     try {
       const answers = { [pause]: await uploadValues(api, agent, values) };
-      const first = goOn({ ...turn, pauses: turn.pauses.filter(({ id }) => id !== pause) }, answerText(answers[pause]));
+      const fields = turn.pauses.find(({ id }) => id === pause)?.fields;
+      const first = goOn({ ...turn, pauses: turn.pauses.filter(({ id }) => id !== pause) }, answerText(answers[pause], fields));
       setMessages([...messages, ...asMessages(turn)]);
       const request = { path: `runs/${turn.runId}/resume?mode=stream`, body: { answers } };
       if (await follow(first, request) || running.current?.signal.aborted) return;
@@ -189,7 +191,8 @@ export function Workspace({ api, agent, session, onSession }) {
       report(error);
     }
   };
-  const continueRun = () => turn && follow(turn, { path: `runs/${turn.runId}/continue?mode=stream` });
+  const continueRun = (last = turn, notice = "") => last
+    && follow(last, { path: `runs/${last.runId}/continue?mode=stream` }, notice);
   const stop = () => turn?.runId && api.request(api.path(agent, `runs/${turn.runId}/cancel`), { method: "POST" })
     .catch((error) => setProblem(error.message));
   const select = (/** @type {string} */ id) => {
@@ -206,7 +209,7 @@ export function Workspace({ api, agent, session, onSession }) {
     <${SessionList} api=${api} agent=${agent} sessions=${sessions} session=${session} onSession=${onSession} />
     <${Chat} messages=${messages} turn=${turn} problem=${problem} problems=${problems} isBusy=${isBusy} begin=${begin}
       inputs=${inputs} onInputs=${setInputs} tools=${tools} onSend=${send} onStop=${stop} onAnswer=${answer}
-      onContinue=${continueRun} onCite=${setChunk} onResend=${resend} />
+      onContinue=${() => continueRun()} onCite=${setChunk} onResend=${resend} />
     <div class="side">
       <nav class="row" role="tablist">${VIEWS.map((view) => html`<button role="tab" aria-selected=${side === view}
         onClick=${() => setSide(view)}>${t(view)}</button>`)}</nav>
@@ -230,4 +233,9 @@ export function Workspace({ api, agent, session, onSession }) {
 /** @param {Record<string, any>} fields @returns {Record<string, string>} The problems by the field's own name. */
 function readFields(fields) {
   return Object.fromEntries(Object.entries(fields).map(([name, text]) => [name.split(/[.@]/).at(-1) ?? name, String(text)]));
+}
+
+/** @param {string} sent @param {"late"|"formFirst"} why @returns {string} */
+function notSent(sent, why) {
+  return t(why).replace("{answer}", () => sent);
 }

@@ -69,7 +69,7 @@ async def test_visitors_answer_forms(browser: Browser, tmp_path: Path) -> None:
         await frame.get_by_label("Size").fill("42")
         await frame.get_by_role("button", name="Answer").click()
         shown = frame.locator(".message :is(.plain, .markdown)")
-        await expect(shown).to_have_text(["A shirt", "Which size?", "size: 42", "Size 42"])
+        await expect(shown).to_have_text(["A shirt", "Which size?", "Size: 42", "Size 42"])
         await expect(frame.locator(".pause")).to_have_count(0)
 
 

@@ -10,8 +10,9 @@ from playwright.async_api import Browser, Page, expect
 from ragflow_lg.server.runs.pause_timeouts import CANCELLED, PauseTimeouts
 from ragflow_lg.server.settings.limits_section import PausesSection
 from tests.fakes.browsers import needs_chromium
-from tests.server.http.app_server import AppServer, canvas, start_app
+from tests.server.http.app_server import APPROVING, AppServer, canvas, start_app
 from tests.server.http.native.native_client import native
+from tests.server.http.test_approvals import REPLIES
 from tests.server.page.visits import Visit, ask, open_agent, visit
 from tests.server.runs.test_schedule_runs import Time, start_due
 
@@ -74,8 +75,11 @@ async def test_an_answer_is_shown_as_it_is_stored(browser: Browser, tmp_path: Pa
     async with waiting(browser, tmp_path) as (_, shown, _):
         await shown.page.get_by_label("More").fill('{"a": [1, null]}')
         await answer(shown.page, "44")
-        entered = 'size: 44\nmore: {"a": [1, null]}'
+        entered = 'Size: 44\nMore: {"a": [1, null]}'
         await expect_the_same_after_a_reload(shown.page, "A shirt", "Which size?", entered, "Size 44")
+        await shown.page.get_by_role("button", name="Retry").last.click()
+        await answer(shown.page, "45")
+        await expect_the_same_after_a_reload(shown.page, "A shirt", "Which size?", "Size: 45", "Size 45")
 
 
 async def test_values_that_are_refused_stay_in_the_form(browser: Browser, tmp_path: Path) -> None:
@@ -112,9 +116,9 @@ async def test_an_answer_after_the_time_is_not_lost_silently(browser: Browser, t
     async with waiting(browser, tmp_path, timeout_s=HOUR_S) as (server, shown, _):
         await end_pauses(server)
         await answer(shown.page, "44")
-        await expect(shown.page.get_by_role("alert")).to_have_text("Your answer came too late: size: 44")
+        await expect(shown.page.get_by_role("alert")).to_have_text("Your answer came too late: Size: 44")
         shown.problems.clear()  # Chromium reports the status 409 as an error
-        await expect_the_same_after_a_reload(shown.page, "A shirt", "Which size?", "size: 42", "Size 42")
+        await expect_the_same_after_a_reload(shown.page, "A shirt", "Which size?", "Size: 42", "Size 42")
 
 
 async def test_a_cancelled_form_says_why_also_after_a_reload(browser: Browser, tmp_path: Path) -> None:
@@ -127,6 +131,25 @@ async def test_a_cancelled_form_says_why_also_after_a_reload(browser: Browser, t
             await shown.page.reload()
         await ask(shown.page, "Again")
         await expect(shown.page.locator(".pause")).to_be_visible()
+
+
+async def test_an_answer_that_is_edited_opens_its_form_again(browser: Browser, tmp_path: Path) -> None:
+    async with start_app(tmp_path, [*REPLIES, *REPLIES]) as server, visit(browser, server.url, server.key) as shown:
+        page, last = shown.page, shown.page.locator(".message.assistant").last
+        await open_agent(server, page, APPROVING)
+        await ask(page, "Pay")
+        for _ in range(2):
+            await expect(page.get_by_placeholder("Answer the form first")).to_be_disabled()
+            await expect(page.locator("[data-node='Message:0']")).to_have_attribute("data-status", "waiting")
+            await page.locator(".pause select").select_option("approve")
+            await page.get_by_role("button", name="Answer").click()
+            await expect(last).to_contain_text("All is paid.")
+            await expect(page.locator(".message.user")).to_have_text(["Pay", 'Agent "Helper": approve'])
+            if server.model.replies:
+                await page.get_by_role("button", name="Edit").last.click()
+                await page.get_by_role("textbox", name="Edit").fill("refuse")
+                await page.get_by_role("button", name="Send again").click()
+                await expect(page.get_by_role("alert")).to_contain_text("the conversation waits for a form: refuse")
 
 
 async def test_the_steps_of_a_turn_differ(browser: Browser, tmp_path: Path) -> None:

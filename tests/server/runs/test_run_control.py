@@ -89,7 +89,7 @@ async def test_a_pause_outlives_the_server(tmp_path: Path) -> None:
         result = (await client.post(f"/runs/{run['id']}/resume", json={"answers": answers})).json()
         assert (result["status"], result["answer"]) == ("succeeded", "Size 42")
         messages = (await client.get(f"/sessions/{run['session_id']}")).json()["messages"]
-        assert [row["content"] for row in messages] == ["hi", "Which size?", "size: 42", "Size 42"]
+        assert [row["content"] for row in messages] == ["hi", "Which size?", "Size: 42", "Size 42"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

@@ -168,7 +168,7 @@ async def test_a_run_is_forked_where_it_waits_and_at_earlier_checkpoints(server:
     assert (response.status_code, fork["status"], fork["parent_run_id"]) == (201, "waiting", run["id"])
     assert (await client.post(f"/runs/{fork['id']}/resume", json={"fields": {"size": 7}})).json()["answer"] == "Size 7"
     session = (await client.get(f"/sessions/{fork['session_id']}")).json()
-    assert [row["content"] for row in session["messages"]] == ["hi", "Which size?", "size: 7", "Size 7"]
+    assert [row["content"] for row in session["messages"]] == ["hi", "Which size?", "Size: 7", "Size 7"]
     first = (await client.get(f"/sessions/{run['session_id']}/history")).json()["moments"][-1]["checkpoint"]
     early = (await client.post(f"/runs/{run['id']}/fork", json={"checkpoint": first})).json()
     assert early["status"] == "interrupted"

@@ -111,7 +111,7 @@ async def test_changes_made_in_studio_are_visible(server: AppServer) -> None:
     state = await studio.aget_state(thread)
     assert [message["content"] for message in state.values["messages"]] == ["hi", "Size 4", "again", "Size 7"]
     messages = (await client.get(path)).json()["messages"]
-    assert [message["content"] for message in messages] == ["hi", "Which size?", "size: 7", "Size 7"], "its own runs"
+    assert [message["content"] for message in messages] == ["hi", "Which size?", "Size: 7", "Size 7"], "its own runs"
 
 
 async def test_a_session_is_downloaded_as_one_page(server: AppServer) -> None:
