@@ -1,7 +1,7 @@
 """A run's agent trace, in the format of RAGFlow's trace view, and the log of its nodes.
 
-Source: RAGFlow's ``agent/canvas.py`` (``tool_use_callback``). As in RAGFlow, every call is included, whether it
-succeeded or not, and an agent's other work is listed under its own name. Those that were refused are marked.
+Source: RAGFlow's ``agent/canvas.py`` (``tool_use_callback``). As in RAGFlow, every call that reached its tool is
+included, whether it succeeded or not, and an agent's other work is listed under its own name. Other calls are marked.
 """
 
 from __future__ import annotations

@@ -110,7 +110,8 @@ def _entry_lines(block: dict[str, Any], entry: dict[str, Any]) -> Iterator[str]:
     agent = path if path and not path.startswith("-->") else f"{block.get('component_id', '')}{path}"
     seconds = entry.get("elapsed_time")
     time = f"  {seconds:.2f} s" if isinstance(seconds, float | int) else ""
-    source = "  (stored result)" if entry.get("is_replayed") else "" if entry.get("was_called", True) else "  (refused)"
+    source = "  (stored result)" if entry.get("is_replayed") else ""
+    source = source if entry.get("was_called", True) else "  (not called)"
     call = call_text(str(entry.get("title") or entry.get("tool_name", "")), entry.get("arguments"))
     yield f"  {one_line(agent)}: {call}{time}{source}"
     yield f"    {one_line(entry.get('result'))}"

@@ -48,7 +48,7 @@ def test_all_runs_of_a_session_oldest_first(url: str) -> None:
         "    R [2J",
         '  Agent:Guide-->Inner: Handbook(q="x")  0.50 s  (stored result)',
         '    {"n": 1}',
-        '  Guide-->Fact_Finder: look_0(q="x")  0.50 s  (refused)',
+        '  Guide-->Fact_Finder: look_0(q="x")  0.50 s  (not called)',
         "    The user refused it.",
         "2aa  1970-01-01 00:00:02 UTC  succeeded",
         *result.stdout.splitlines()[1:7],
