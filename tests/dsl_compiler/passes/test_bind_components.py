@@ -51,7 +51,7 @@ def listing(**params: Any) -> dict[str, Any]:
         (node("StringTransform", dict.fromkeys(["debug_inputs", "message_history_window_size"], 1)), UNKNOWN, []),
         (node("Message", {"content": ["x"], "zzzz": 1}), UNKNOWN, [r"Correct the name, or remove it\.$"]),
         (agent("TavilySearch", include_images=False, include_imges=False), UNKNOWN, ["/tools/0/params/include_imges:"]),
-        (node("Retrieval", {"retrieval_from": "memory", "query": "x"}), UNSUPPORTED, [""]),
+        (node("Retrieval", {"retrieval_from": "memory", "query": "x"}), "memory-unknown", [""]),
         *(
             (retrieval(**query), UNSUPPORTED, [r"^warning a .* Retrieval has no query, so the node does nothing\."])
             for query in ({}, {"query": ""}, {"query": None})

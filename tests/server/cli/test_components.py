@@ -46,7 +46,7 @@ def test_a_tool_without_a_service_shows_what_the_settings_contain() -> None:
     assert "\nOutputs: formalized_content, json\n" in invoke("components", "ExeSQL").stdout
 
 
-_LINT = ("params-unsupported", "sql-reference-text")
+_LINT = ("dataset-unknown", "sql-reference-text")
 """The advice for a Retrieval without datasets, and for a question of the user as SQL."""
 
 
