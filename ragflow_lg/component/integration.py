@@ -43,8 +43,8 @@ CORE_NAMES = {
     "default_model embeddings encryption_keys http limits models otel pauses prompts "
     "providers queue rerankers retention run server tenants tools "
     "chat_settings compatibility default_embedding embedding_settings http_settings known_embedding known_reranker "
-    "for_model override_model permits restrict secrets section shared shared_patterns store_options tenant tool_servers "
-    "tool_settings",
+    "for_model override_model permits restrict secrets section shared shared_patterns store_options tenant "
+    "tool_servers tool_settings",
     "need": "address canvas key mcp_server model package parameter",
     "command": "canvas chat check components continue doctor init keys models needs prompts resume run "
     "schedules serve sessions settings trust worker",
