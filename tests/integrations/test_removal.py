@@ -52,13 +52,14 @@ from tests.conftest import FIXTURES
 from tests.harness.cases import read_cases
 from tests.harness.conformance import judge
 
-for case in read_cases(FIXTURES / "conformance"):
+part, *names = sys.argv[1:]
+for case in list(read_cases(FIXTURES / "conformance"))[int(part)::4]:
     text = json.dumps(case.data["dsl"])
-    if not any(f'": "{name}"' in text for name in sys.argv[1:]):
+    if not any(f'": "{name}"' in text for name in names):
         verdict = judge(case)
         print(verdict.outcome, verdict.case, verdict.reason)
 """
-"""Plays the conformance cases without these components and values."""
+"""Plays a quarter of the conformance cases, without those that have these components and values."""
 FORMATS = ("DocsGenerator", "PDFGenerator", "HTML")
 """What the integration of documents does besides its component: its other names, and files of a Message."""
 NEEDY = {
@@ -74,12 +75,16 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=variables, timeout=250, check=False)
 
 
-@pytest.mark.parametrize("entry_point", find_entry_points(GROUP), ids=lambda entry_point: entry_point.name)
+ENTRY_POINTS = find_entry_points(GROUP)
+
+
+@pytest.mark.parametrize("entry_point", ENTRY_POINTS, ids=lambda entry_point: entry_point.name)
 def test_a_removed_folder_is_only_missed_where_it_is_used(entry_point: EntryPoint, tmp_path: Path) -> None:
     for name in FOLDERS:
         shutil.copytree(ROOT / name, tmp_path / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.rmtree(tmp_path.joinpath(*entry_point.module.split(".")))
-    removed = find_integrations().integrations[entry_point.name]
+    others = dict(find_integrations().integrations)
+    removed = others.pop(entry_point.name)
     imported = run(tmp_path, "-c", IMPORT_ALL)
     assert imported.returncode == 0, imported.stderr
     assert removed.sections.keys().isdisjoint(imported.stdout.split())
@@ -88,17 +93,20 @@ def test_a_removed_folder_is_only_missed_where_it_is_used(entry_point: EntryPoin
     answer = run(tmp_path, "-m", "ragflow_lg", "run", str(ROOT / "examples" / "loop.json"), "Hello", "--model", "demo")
     assert answer.returncode == 0, answer.stderr
     more = FORMATS if entry_point.name == "documents" else ()
-    played = run(tmp_path, "-c", PLAY, *removed.components, *more)
+    part = [each.name for each in ENTRY_POINTS].index(entry_point.name) % 4
+    played = run(tmp_path, "-c", PLAY, str(part), *removed.components, *more)
     assert played.returncode == 0, played.stderr
     lines = played.stdout.splitlines()
-    assert (len(lines) > 60, [line for line in lines if not line.startswith("pass ")]) == (True, [])
+    assert (len(lines) > 15, [line for line in lines if not line.startswith("pass ")]) == (True, [])
     document = canvas({"a": node(next(iter(removed.components), "Unknown"))})
     (tmp_path / "canvas.json").write_text(json.dumps(document))
     checked = run(tmp_path, "-m", "ragflow_lg", "check", "canvas.json")
     assert "component-unknown" in checked.stdout
     advice = f"[{','.join(entry_point.extras)}]" if entry_point.extras else "Repair or uninstall the package"
     assert advice in checked.stdout
-    places = [each.protocol for each in removed.services if each.protocol[0] != "."] + list(removed.stores)
+    offered = {service.protocol for other in others.values() for service in other.services}
+    places = [each.protocol for each in removed.services if each.protocol[0] != "." and each.protocol not in offered]
+    places += removed.stores
     asked = run(tmp_path, "-c", ASK, *places)
     assert [advice in line for line in asked.stdout.splitlines()] == [True] * len(places), asked.stdout + asked.stderr
     (tmp_path / "canvas.json").write_text(json.dumps(canvas(NEEDY)))
