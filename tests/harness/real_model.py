@@ -2,7 +2,7 @@
 
 llama.cpp serves a model that is small enough for any machine (`tests.harness.llama_server`). It need not be right: in
 no scene may anything crash, hang, or look like what it is not, such as an answer that was cut off and does not say so.
-Prints a line for each scene. ``../shared/corpus`` adds ten real canvases.
+Prints a line for each scene. Ten of the collected canvases are played as well, where they are there.
 """
 
 import argparse
