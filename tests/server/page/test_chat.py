@@ -262,6 +262,7 @@ async def test_snippets_have_the_address_and_keys_on_request(browser: Browser, t
 
 
 async def test_warnings_are_counted_and_an_error_names_its_node(browser: Browser, tmp_path: Path) -> None:
+    search: tuple[str, str, dict[str, str], list[str]]
     search = ("Search:0", "Retrieval", {"retrieval_from": "dataset", "query": "x"}, [])
     async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
         file = tmp_path / "search.json"
