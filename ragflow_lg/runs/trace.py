@@ -1,7 +1,7 @@
 """A run's agent trace, in the format of RAGFlow's trace view, and the log of its nodes.
 
 Source: RAGFlow's ``agent/canvas.py`` (``tool_use_callback``). As in RAGFlow, every call that reached its tool is
-included, whether it succeeded or not, and an agent's other work is listed under its own name. Other calls are marked.
+included, whether it succeeded or not, and an agent's other work is listed under its own name.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class TraceLog:
         match record.kind:
             case "tool_finished":
                 name, arguments, result = details["tool"], details["arguments"], details["result"]
-            case "tool_failed":
+            case "tool_failed" if details["was_called"]:
                 name, arguments, result = details["tool"], details["arguments"], details["error"]
             case "note":
                 name, arguments, result = details["title"], dict[str, JsonValue](), details["result"]
@@ -78,8 +78,6 @@ class TraceLog:
             "result": result,
             "elapsed_time": details["seconds"],
         }
-        if not details.get("was_called", True):
-            entry["was_called"] = False
         if details["title"] not in ("", name):
             entry["title"] = details["title"]
         if not isinstance(result, Mapping) and (files := details.get("files")):

@@ -111,7 +111,6 @@ def _entry_lines(block: dict[str, Any], entry: dict[str, Any]) -> Iterator[str]:
     seconds = entry.get("elapsed_time")
     time = f"  {seconds:.2f} s" if isinstance(seconds, float | int) else ""
     source = "  (stored result)" if entry.get("is_replayed") else ""
-    source = source if entry.get("was_called", True) else "  (not called)"
     call = call_text(str(entry.get("title") or entry.get("tool_name", "")), entry.get("arguments"))
     yield f"  {one_line(agent)}: {call}{time}{source}"
     yield f"    {one_line(entry.get('result'))}"

@@ -36,15 +36,11 @@ def test_entries_of_one_component_share_a_block() -> None:
     log = TraceLog(PLAN)
     log.add(record("tool_finished", path="a-->inner", result="R", **CALL))
     log.add(record("tool_failed", error="E", was_called=True, **CALL))
-    log.add(record("tool_failed", error="No.", was_called=False, **CALL))
     log.add(record("note", "b", title="gen_citations", result="A", seconds=0.5))
     log.add(record("tool_finished", is_replayed=True, result="R", **CALL))
     citation: dict[str, Any] = {"tool_name": "gen_citations", "title": None, "arguments": {}}
     assert log.blocks == [
-        {
-            "component_id": "a",
-            "trace": [entry(path="-->inner", result="R"), entry(result="E"), entry(result="No.", was_called=False)],
-        },
+        {"component_id": "a", "trace": [entry(path="-->inner", result="R"), entry(result="E")]},
         {"component_id": "b", "trace": [entry(result="A", **citation)]},
         {"component_id": "a", "trace": [entry(result="R", is_replayed=True)]},
     ]
