@@ -211,6 +211,7 @@ class _Task:
             async with aclosing(self._pages(run)) as pages:
                 async for page in pages:
                     artifact.feed([event for _, event in page])
+        text = "" if artifact.answer.form is not None else text  # also before the run is stored as waiting
         return artifact.whole(artifact.answer.text or text, await self._load(artifact.files))
 
     async def _load(self, files: list[dict[str, Any]]) -> list[Part]:

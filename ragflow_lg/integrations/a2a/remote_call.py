@@ -218,9 +218,8 @@ class RemoteCall:
         answer = _text(parts)
         if status.state == _ASKS:
             parts = list(status.message.parts)
-            return RemoteAnswer(
-                "input-required", "\n\n".join(filter(None, (answer, said))), self._task.id, _data(parts)
-            )
+            text = "\n\n".join(filter(None, dict.fromkeys((answer, said))))  # some agents say it in both
+            return RemoteAnswer("input-required", text, self._task.id, _data(parts))
         return RemoteAnswer("completed", answer or said, self._task.id, _data(parts), tuple(_files(parts)))
 
     def _quote(self, text: str) -> str:
