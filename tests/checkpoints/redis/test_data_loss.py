@@ -208,8 +208,13 @@ async def test_an_empty_server_is_described(tmp_path: Path) -> None:
 
         async with store_opener(server.url)() as store:
             runner = runner_of(CHAIN, catalog=catalog_with_gates({"second": lose}), store=store)
-            with pytest.raises(RagflowLgError, match="no longer holds its session: its lease has expired, or"):
-                await play_run(runner.start("s", {"query": "q"}))
+            failures: list[str] = []
+            while not failures or (len(failures) < 5 and "cannot be reached" in failures[-1]):
+                # On a busy machine, a request may wait for the server until its time is over.
+                with pytest.raises(RagflowLgError) as failure:
+                    await play_run(runner.start(f"s{len(failures)}", {"query": "q"}))
+                failures.append(str(failure.value))
+            assert "no longer holds its session: its lease has expired, or" in failures[-1]
 
 
 async def test_a_failover_makes_no_session_unreadable(tmp_path: Path) -> None:
