@@ -1,7 +1,7 @@
 /** Runs of a session: start one, follow it over broken connections, answer, stop, continue, fork. */
 
 import { ApiError } from "./api.js";
-import { cut, fold } from "./turn.js";
+import { cut, fold, newTurn } from "./turn.js";
 
 const RETRY_MS = 1000;
 const MAX_RETRIES = 120;
@@ -105,6 +105,22 @@ export async function loadWithRun(api, agent, session) {
 export async function lastRun(api, agent, session) {
   const { runs } = await api.request(api.path(agent, `runs?session_id=${session}&page_size=10`));
   return runs.find((/** @type {any} */ run) => run.status !== "refused") ?? runs[0] ?? null;
+}
+
+/**
+ * Return the turn of a run that is over, from its stored events or, if they are gone, from what the run has left.
+ * @param {import("./api.js").Api} api @param {string} agent @param {string} runId @returns {Promise<import("./turn.js").Turn>}
+ */
+export async function loadTurn(api, agent, runId) {
+  let now = newTurn("");
+  try {
+    for await (const frame of api.frames(api.path(agent, `runs/${runId}/events?records=true`), {})) now = fold(now, frame);
+    return now;
+  } catch (error) {
+    if (!(error instanceof ApiError && error.status === 410)) throw error;
+    const run = await api.request(api.path(agent, `runs/${runId}`));
+    return fold({ ...newTurn(""), runId }, { id: "", event: "end", data: { run, error: null } });
+  }
 }
 
 /**

@@ -7,7 +7,7 @@ import { newTurn } from "./turn.js";
  * @typedef {{api: import("./api.js").Api, agent: string, turn: import("./turn.js").Turn | null, messages: any[],
  *   opened: {current: string}, running: {current: AbortController | null}, isBusy: boolean,
  *   setTurn: (turn: import("./turn.js").Turn | null) => void, setMessages: (messages: any[]) => void,
- *   setSide: (side: string) => void, report: (error: any) => void, listSessions: () => void,
+ *   onCompare: () => void, report: (error: any) => void, listSessions: () => void,
  *   onSession: (session: string) => void,
  *   open: (session: string) => Promise<import("./turn.js").Turn | null>,
  *   follow: (first: import("./turn.js").Turn, request: {path: string, body?: any} | null) =>
@@ -35,7 +35,7 @@ export function useTravel(place) {
     const done = await follow(newTurn(turn?.query ?? last?.query ?? ""), request);
     if (done?.runId) {
       setPair([currentRun, done.runId]);
-      if (dsl) place.setSide("compare");
+      if (dsl) place.onCompare();
     } else if (!opened.current) { // it was refused: nothing has changed
       opened.current = before;
       place.setMessages(messages);

@@ -1,0 +1,204 @@
+/** The conversation that is open: its turns, what a reader does in it, and what the server says meanwhile. */
+
+import { useEffect, useRef, useState } from "../vendor/preact.js";
+import { ApiError } from "./api.js";
+import { useBegin } from "./begin.js";
+import { saveConversation } from "./conversation_export.js";
+import { useOpenForms } from "./expiry.js";
+import { answerText, givenValues } from "./forms.js";
+import { forkBefore, lastRun, loadSession, loadWithRun, play, upload, uploadValues } from "./runs.js";
+import { t } from "./texts.js";
+import { useTravel } from "./travel.js";
+import { asMessages, goOn, newTurn, reopen } from "./turn.js";
+import { useTurns } from "./turns.js";
+import { useVersion } from "./versions.js";
+
+/**
+ * Return the state of a conversation, and everything that can be done in it.
+ * @param {{api: import("./api.js").Api, agent: string, session: string, onSession: (session: string) => void,
+ *   onCompare: () => void}} place `onCompare` shows the two runs of `pair`.
+ */
+export function useConversation({ api, agent, session, onSession, onCompare }) {
+  const [sessions, setSessions] = useState(/** @type {any[]} */ ([]));
+  const [messages, setMessages] = useState(/** @type {any[]} */ ([]));
+  const [turn, setTurn] = useState(/** @type {import("./turn.js").Turn | null} */ (null));
+  const [problem, setProblem] = useState("");
+  const [problems, setProblems] = useState(/** @type {Record<string, string>} */ ({}));
+  const [isBusy, setBusy] = useState(false);
+  const running = useRef(/** @type {AbortController | null} */ (null));
+  const opened = useRef("");
+  const { begin, inputs, setInputs } = useBegin(() => api.request(api.path(agent, "begin")), [api, agent]);
+
+  const report = (/** @type {any} */ error) => setProblem(error.message);
+  const { version, draft, loadVersion, editDraft } = useVersion(api, agent, report);
+  const listSessions = () => api.request(api.path(agent, "sessions?page_size=100"))
+    .then((answer) => setSessions(answer.sessions), () => undefined);
+
+  const { currentRun, canRerun, pair, setPair, setStoredRun, rerun, fork } = useTravel({
+    api, agent, turn, messages, opened, running, isBusy, setTurn, setMessages, onCompare, report, listSessions, onSession,
+    open, follow,
+  });
+
+  const { turns, chosen, choose, chosenTurn } = useTurns(api, agent, session, messages, turn);
+
+  useEffect(() => {
+    loadVersion("draft");
+    listSessions();
+    return () => running.current?.abort();
+  }, [api, agent]);
+
+  useEffect(() => {
+    if (session === opened.current) return;
+    running.current?.abort();
+    opened.current = session;
+    setTurn(null);
+    setMessages([]);
+    setProblem("");
+    setStoredRun("");
+    if (session) open(session).catch((error) => setProblem(error.message));
+  }, [session]);
+
+  /**
+   * Show a stored session, and follow its run if it is not over.
+   * @param {string} id @param {import("./turn.js").Turn | null} [since] The turn that is shown, if others have gone on with it.
+   * @param {string} [sent] What this page has sent, perhaps too late.
+   */
+  async function open(id, since = null, sent = "") {
+    const before = running.current;
+    const { stored, run } = await loadWithRun(api, agent, id);
+    if (opened.current !== id || running.current !== before) return null;
+    setStoredRun(run?.id ?? "");
+    if (stored.version_id !== version?.id) loadVersion(stored.version_id);
+    const { turn: shown, earlier, isFollowed } = reopen(stored, run, since);
+    const isLate = sent && sent !== shown.query;
+    const isExpired = !sent && isFollowed && since?.pauses.some((pause) => pause.expire_ms && pause.expire_ms <= Date.now());
+    const notice = isLate ? notSent(sent, since ? "late" : "formFirst") : isExpired ? t("expired") : "";
+    const isShown = since || isFollowed || shown.pauses.length > 0 || shown.status === "interrupted" || shown.error;
+    setMessages(isShown ? earlier : stored.messages);
+    if (isShown) setTurn(shown);
+    setProblem(notice);
+    if (isFollowed) await follow(shown, null, notice);
+    return shown;
+  }
+
+  /** Show what has happened to the forms that are open here. */
+  async function look(/** @type {string} */ sent = "") {
+    if (!turn) return;
+    const before = running.current;
+    const run = await lastRun(api, agent, turn.sessionId);
+    const isSame = run?.id === turn.runId && run.status === "waiting" && run.error === turn.error;
+    if (!isSame && running.current === before) await open(turn.sessionId, turn, sent);
+  }
+  useOpenForms(turn, isBusy, look);
+
+  /**
+   * @param {import("./turn.js").Turn} first @param {{path: string, body?: any} | null} request
+   * @param {string} [notice] What to say meanwhile.
+   * @returns {Promise<import("./turn.js").Turn | null>} The turn at its end, or null if the request failed.
+   */
+  async function follow(first, request, notice = "") {
+    const control = new AbortController();
+    running.current?.abort();
+    running.current = control;
+    setBusy(true);
+    setProblem(notice);
+    setProblems({});
+    setTurn(first);
+    const show = (/** @type {import("./turn.js").Turn} */ now) => {
+      if (control.signal.aborted) return;
+      setTurn(now);
+      if (now.sessionId && now.sessionId !== opened.current) {
+        opened.current = now.sessionId;
+        onSession(now.sessionId);
+      }
+    };
+    try {
+      return await play(api, agent, first, request, show, control.signal);
+    } catch (/** @type {any} */ error) {
+      if (control.signal.aborted) return null;
+      if (error instanceof ApiError && error.details?.fields) setProblems(readFields(error.details.fields));
+      else setProblem(error.message);
+      return null;
+    } finally {
+      if (running.current === control) {
+        setBusy(false);
+        listSessions();
+      }
+    }
+  }
+
+  /** Start a turn in the session that is open, or in a new one. */
+  async function start(/** @type {string} */ text, /** @type {any[]} */ files) {
+    const given = begin ? await uploadValues(api, agent, givenValues(begin.fields, inputs)) : {};
+    const body = { query: text, files, inputs: given, ...(opened.current ? { session_id: opened.current } : {}) };
+    const first = newTurn(text || answerText(given), files);
+    if (await follow(first, { path: "runs?mode=stream", body }) || running.current?.signal.aborted || !opened.current) return;
+    const run = await lastRun(api, agent, opened.current);
+    if (run?.status === "waiting") await open(opened.current, null, first.query); // for a form that this page has not shown
+  }
+  const send = async (/** @type {string} */ text, /** @type {File[]} */ files) => {
+    try {
+      const sent = await upload(api, agent, files);
+      setMessages([...messages, ...asMessages(turn)]);
+      await start(text, sent);
+    } catch (error) {
+      report(error);
+    }
+  };
+  const resend = async (/** @type {number} */ at, /** @type {string} */ text) => {
+    try {
+      const files = (at < messages.length ? messages[at].files : turn?.files) ?? [];
+      const place = await forkBefore(api, agent, messages, at);
+      listSessions();
+      opened.current = place.session;
+      onSession(place.session);
+      if (place.hasForm) {
+        const shown = await open(place.session, null, text);
+        if (shown?.status === "interrupted") await continueRun(shown, notSent(text, "formFirst"));
+        return;
+      }
+      setMessages(messages.slice(0, at));
+      await start(text, files);
+    } catch (error) {
+      report(error);
+    }
+  };
+  const save = (/** @type {"md"|"json"} */ format) => loadSession(api, agent, session)
+    .then((stored) => saveConversation(stored, begin?.title ?? agent, format)).catch(report);
+  const answer = async (/** @type {string} */ pause, /** @type {any} */ values) => {
+    if (!turn) return;
+    try {
+      const answers = { [pause]: await uploadValues(api, agent, values) };
+      const fields = turn.pauses.find(({ id }) => id === pause)?.fields;
+      const first = goOn({ ...turn, pauses: turn.pauses.filter(({ id }) => id !== pause) }, answerText(answers[pause], fields));
+      setMessages([...messages, ...asMessages(turn)]);
+      const request = { path: `runs/${turn.runId}/resume?mode=stream`, body: { answers } };
+      if (await follow(first, request) || running.current?.signal.aborted) return;
+      setMessages(messages);
+      setTurn({ ...turn, pauses: turn.pauses.map((each) => (each.id === pause ? { ...each, values } : each)) });
+      await look(first.query);
+    } catch (error) {
+      report(error);
+    }
+  };
+  const continueRun = (last = turn, notice = "") => last
+    && follow(last, { path: `runs/${last.runId}/continue?mode=stream` }, notice);
+  const stop = () => turn?.runId && api.request(api.path(agent, `runs/${turn.runId}/cancel`), { method: "POST" })
+    .catch((error) => setProblem(error.message));
+
+  return {
+    version, draft, loadVersion, editDraft, sessions, listSessions, messages, turn, problem, problems, isBusy, begin, inputs,
+    setInputs, currentRun, canRerun, pair, setPair, rerun, fork, send, resend, save, answer, continueRun, stop,
+    turns, chosen, choose, chosenTurn,
+  };
+}
+
+/** @param {Record<string, any>} fields @returns {Record<string, string>} The problems by the field's own name. */
+function readFields(fields) {
+  return Object.fromEntries(Object.entries(fields).map(([name, text]) => [name.split(/[.@]/).at(-1) ?? name, String(text)]));
+}
+
+/** @param {string} sent @param {"late"|"formFirst"} why @returns {string} */
+function notSent(sent, why) {
+  return t(why).replace("{answer}", () => sent);
+}
