@@ -4,5 +4,5 @@
 between the conversation (`chat.js`, `composer.js`, `forms.js`), the graph (`graph.js`) and the panels (`panels.js`).
 `runs.js` starts and follows runs, `turn.js` folds their events, and `api.js` sends requests. The page uses the public
 APIs only. A run file is another page with the same graph and run log (`run_file.js`, `record.js`); the module
-`run_file` writes it. The libraries in `vendor/` are fetched by `deploy/fetch_page_libraries.sh`.
+`run_file` writes it. The libraries in `vendor/` are fetched by `.ci/vendor_page.py`.
 """

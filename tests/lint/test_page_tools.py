@@ -2,13 +2,14 @@
 
 import json
 import re
+from hashlib import sha256
 
 from tests.architecture.sources import ROOT
 
 FOLDER = ROOT / ".ci" / "page_tools"
 PINNED = json.loads((FOLDER / "package.json").read_text("utf-8"))["devDependencies"]
-SCRIPT = (ROOT / "deploy" / "fetch_page_libraries.sh").read_text("utf-8")
-LIBRARIES = dict(re.findall(r"^fetch (\w+) (\S+) ", SCRIPT, re.MULTILINE))
+PAGE = ROOT / "server" / "page"
+LIBRARIES = json.loads((PAGE / "vendor" / "vendor.json").read_text("utf-8"))
 LOCK = json.loads((FOLDER / "package-lock.json").read_text("utf-8"))
 
 
@@ -20,14 +21,32 @@ def test_the_tools_are_pinned_by_hash_and_name_no_registry() -> None:
     assert not any("resolved" in package for package in packages.values())
 
 
+def test_the_libraries_are_those_of_their_packages() -> None:
+    assert {each["file"]: each["sha256"] for each in LIBRARIES} == {
+        file.name: sha256(file.read_bytes()).hexdigest() for file in (PAGE / "vendor").glob("*.js")
+    }
+    assert all((PAGE / "vendor" / each["file"]).with_suffix(".LICENSE").is_file() for each in LIBRARIES)
+
+
 def test_the_types_are_those_of_the_libraries() -> None:
-    packages = dict(package.rsplit("@", 1) for package in LIBRARIES.values())
-    assert {name: PINNED[name] for name in packages} == packages
-    assert {file.name for file in (FOLDER / "vendor").iterdir()} == {f"{name}.d.ts" for name in LIBRARIES}
+    assert all(PINNED.get(each["name"], each["version"]) == each["version"] for each in LIBRARIES)
+    assert {file.name for file in (FOLDER / "vendor").iterdir()} == {
+        each["file"].replace(".js", ".d.ts") for each in LIBRARIES
+    }
+
+
+def test_every_icon_that_is_used_is_there() -> None:
+    (icons,) = (each["icons"] for each in LIBRARIES if "icons" in each)
+    used = {
+        name
+        for file in (PAGE / "js").glob("*.js")
+        for name in re.findall(r'(?:<\$\{Icon\} name=|\bicon: )"([^"]+)"', file.read_text("utf-8"))
+    }
+    assert used <= icons.keys()
 
 
 def test_every_text_of_the_page_has_a_name_of_its_own() -> None:
-    folder = ROOT / "server" / "page" / "js"
+    folder = PAGE / "js"
     names = [
         name
         for file in (*folder.glob("*texts.js"),)

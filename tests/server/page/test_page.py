@@ -1,7 +1,6 @@
 """The page in a real Chromium: it talks to a real server, loads nothing from elsewhere, and reports no error."""
 
 import signal
-from hashlib import sha256
 from pathlib import Path
 
 from playwright.async_api import Browser, expect
@@ -174,9 +173,3 @@ async def test_the_page_goes_on_when_its_server_is_killed(browser: Browser, tmp_
                 await second.process.wait()
         await first.client.aclose()
         await second.client.aclose()
-
-
-def test_the_libraries_are_those_of_their_packages() -> None:
-    scripts = sorted((ROOT / "server" / "page" / "vendor").glob("*.js"))
-    found = [f"{sha256(script.read_bytes()).hexdigest()}  {script.name}" for script in scripts]
-    assert found == (ROOT / "deploy" / "page_libraries.sha256").read_text("utf-8").splitlines()

@@ -1,0 +1,1 @@
+export const ICONS: Record<string, [string, Record<string, string>][]>;
