@@ -107,7 +107,7 @@ def tenant_services(
     ``visitor`` is the visitor of an embedded page whose session it is, or ``""``. If the page also begins the runs,
     they have access only to files of the visitor for the agent and, if it has a secret, to memories of its own.
     """
-    services = app_state.services_of(tenant)
+    services = app_state.services_of(tenant, agent)
     workers, store = services.workers, file_store(app_state, tenant)
     integrations = dict(services.integrations)
     if memories := integrations.get(Memories):

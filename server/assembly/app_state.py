@@ -14,6 +14,7 @@ from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.key_ring import make_key_ring
 from ragflow_lg.checkpoints.store_url import store_kind
 from ragflow_lg.server.assembly.open_services import open_services
+from ragflow_lg.server.assembly.page_settings import load_page_settings
 from ragflow_lg.server.assembly.run_callbacks import open_callbacks
 from ragflow_lg.server.assembly.tenant_resources import TenantResources
 from ragflow_lg.server.database.database import Database, open_database
@@ -56,9 +57,9 @@ class AppState(Struct, frozen=True):
         """Return the settings without what a tenant may not use."""
         return self.settings if self.resources is None else self.resources.settings(tenant)
 
-    def services_of(self, tenant: str) -> Services:
-        """Return the services that a tenant may use."""
-        return self.services if self.resources is None else self.resources.services(tenant)
+    def services_of(self, tenant: str, agent: str = "") -> Services:
+        """Return the services that a tenant may use, for one of its agents if it is given."""
+        return self.services if self.resources is None else self.resources.services(tenant, agent)
 
     def now_ms(self) -> int:
         """Return the current time in epoch milliseconds."""
@@ -93,7 +94,8 @@ async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerat
             services.models.model(model)  # says what is wrong with its name before anybody asks
         tenants = await KeyRepository(database).tenants() | {user.tenant for user in settings.server.users.values()}
         only_tenant = tenants.pop() if len(tenants) == 1 else ""
-        resources = TenantResources(settings, services, only_tenant=only_tenant, model=model)
+        saved = await load_page_settings(database)
+        resources = TenantResources(settings, services, only_tenant=only_tenant, model=model, saved=saved)
         try:
             parts = (settings, database, store, services, run_manager, callbacks, resources)
             yield AppState(*parts, queue=queue, model=model)

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from ragflow_lg.adapters.chat.chat_settings import DEMO
 from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
 from ragflow_lg.server.assembly.open_services import tool_policies
+from ragflow_lg.server.assembly.page_settings import NOTHING, PageSettings
 from ragflow_lg.server.assembly.tenant_settings import DEFAULT_TENANT, find_rights, restrict_settings
 from ragflow_lg.services.memories import Memories
 from ragflow_lg.services.services import SupportsTenants
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.services.services import Services
@@ -26,29 +28,63 @@ class TenantResources:
     Models keep one limit on concurrent calls for each provider.
     """
 
-    def __init__(self, settings: Settings, services: Services, *, only_tenant: str = "", model: str = "") -> None:
-        """Initialize. ``only_tenant`` is the server's only tenant, if it has one; ``model`` replaces all models."""
+    def __init__(
+        self,
+        settings: Settings,
+        services: Services,
+        *,
+        only_tenant: str = "",
+        model: str = "",
+        saved: Mapping[str, PageSettings] = {},
+    ) -> None:
+        """Initialize. ``only_tenant`` is the server's only tenant, if it has one; ``model`` replaces all models.
+
+        ``saved`` is what tenants have added to the settings on the page.
+        """
         self._settings = settings
         self._services = services
         self._only_tenant = only_tenant
         self._model = model
+        self._saved = dict(saved)
         self._restricted_settings: dict[str, Settings] = {}
-        self._restricted_services: dict[str, Services] = {}
+        self._restricted_services: dict[tuple[str, bool], Services] = {}
         self._close: list[Callable[[], Awaitable[None]]] = []
 
     def settings(self, tenant: str) -> Settings:
         """Return the settings without what a tenant may not use."""
         if tenant not in self._restricted_settings:
             rights = find_rights(self._settings, tenant, self._only_tenant)
-            restricted = self._settings if rights is None else restrict_settings(self._settings, tenant, rights)
-            self._restricted_settings[tenant] = restricted
+            if rights is None:
+                self._restricted_settings[tenant] = self.saved(tenant).apply(self._settings)
+            else:
+                self._restricted_settings[tenant] = restrict_settings(self._settings, tenant, rights)
         return self._restricted_settings[tenant]
 
-    def services(self, tenant: str) -> Services:
-        """Return the services that a tenant's runs may use."""
-        if tenant not in self._restricted_services:
-            self._restricted_services[tenant] = self._restrict(tenant)
-        return self._restricted_services[tenant]
+    def services(self, tenant: str, agent: str = "") -> Services:
+        """Return the services that a tenant's runs may use, or those of a demo if the agent plays one."""
+        key = tenant, agent in self.saved(tenant).demo
+        if key not in self._restricted_services:
+            services = self._restrict(tenant)
+            if key[1]:
+                models = ConfiguredModels(self.settings(tenant).chat_settings(override_model=DEMO))
+                services = replace(services, models=models, is_demo=True)
+            self._restricted_services[key] = services
+        return self._restricted_services[key]
+
+    def owns_settings(self, tenant: str) -> bool:
+        """Return whether a tenant may use everything that the settings describe, and add to them."""
+        return find_rights(self._settings, tenant, self._only_tenant) is None
+
+    def saved(self, tenant: str) -> PageSettings:
+        """Return what a tenant has added to the settings on the page."""
+        return self._saved.get(tenant, NOTHING)
+
+    def save(self, tenant: str, saved: PageSettings) -> None:
+        """Use what a tenant has added to the settings. Runs that go on keep what they have."""
+        self._saved[tenant] = saved
+        self._restricted_settings.pop(tenant, None)
+        for is_demo in (False, True):
+            self._restricted_services.pop((tenant, is_demo), None)
 
     async def aclose(self) -> None:
         """Close the connections of all tenants."""
@@ -79,7 +115,13 @@ class TenantResources:
 
     def _share(self, tenant: str) -> Services:
         """Return all services, with the tenant's own part of the memories."""
-        base = self._services
+        base, settings, saved = self._services, self.settings(tenant), self.saved(tenant)
+        if saved.has_models and not self._model:
+            models = ConfiguredModels(settings.chat_settings())
+            self._close.append(models.aclose)
+            base = replace(base, models=models)
+        if saved is not NOTHING:
+            base = replace(base, tools=settings.tool_settings, secrets=settings.secrets)
         memories = base.integrations.get(Memories)
         if tenant == DEFAULT_TENANT or memories is None:
             return base

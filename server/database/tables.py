@@ -290,6 +290,15 @@ class WebhookEventRow(Row):
     """The event as JSON."""
 
 
+class TenantSettingsRow(Row):
+    """What a tenant has added to the settings on the page, as JSON."""
+
+    __tablename__ = "tenant_settings"
+
+    tenant: Mapped[str] = mapped_column(LineText(TENANT_CHARS), primary_key=True)
+    settings: Mapped[str] = mapped_column(EncryptedText("tenant_settings.settings"))
+
+
 class ScheduleRow(Row):
     """Times at which turns of an agent start by themselves. ``request`` is JSON: ``query`` and ``inputs``."""
 

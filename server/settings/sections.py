@@ -100,6 +100,8 @@ class ModelSection(Section):
     """Whether it supports answers that follow a JSON schema."""
     sends_max_tokens: bool = False
     """Whether it gets the ``max_tokens`` of a canvas, which RAGFlow removes."""
+    use: str = ""
+    """Another model that answers in its place, as in a canvas."""
     input_price: Annotated[float, Field(ge=0)] = 0.0
     """Per million tokens, in any currency."""
     output_price: Annotated[float, Field(ge=0)] = 0.0

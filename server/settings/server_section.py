@@ -109,6 +109,9 @@ class ServerSection(Section):
     """How long a turn waits for the previous one in its session: some clients send the next request too early."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses of proxies whose ``X-Forwarded-For`` names the client; ``*`` for all."""
+    page_settings: bool | None = None
+    """Whether the tenant that owns the settings may add providers, keys and datasets on the page. Default: yes if only
+    this machine reaches the server, that is, it listens on a loopback address and has no ``trusted_proxies``."""
     requests_per_minute: Annotated[int, Field(ge=0)] = 0
     """Maximum number of requests per minute for each key; 0 for no limit."""
     requests_per_minute_address: Annotated[int, Field(ge=0)] = 0
@@ -130,6 +133,17 @@ class ServerSection(Section):
     """Lowest level that is logged; ``info`` logs every request."""
     audit: Path | None = None
     """File for the audit log, in JSON Lines format: who created, changed and deleted what, and who was refused."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine reaches the server, as far as the settings tell."""
+        is_loopback = self.host in ("localhost", "::1") or self.host.startswith("127.")
+        return is_loopback and not self.trusted_proxies
+
+    @property
+    def accepts_settings(self) -> bool:
+        """Whether the page may add to the settings."""
+        return self.is_local if self.page_settings is None else self.page_settings
 
     @model_validator(mode="after")
     def _has_key_and_host(self) -> ServerSection:

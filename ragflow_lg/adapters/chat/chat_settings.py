@@ -43,6 +43,8 @@ class ModelSettings:
     has_tools: bool | None = None
     has_schemas: bool | None = None
     sends_max_tokens: bool = False
+    use: str = ""
+    """The ``llm_id`` of another model that answers in its place."""
     input_price: float = 0.0
     output_price: float = 0.0
 

@@ -78,7 +78,7 @@ class ConfiguredModels:
         Raises:
             SettingsError: if the provider, its address or its key is not configured.
         """
-        llm_id = self._settings.override_model or llm_id.strip() or self._settings.default_model
+        llm_id = self._settings.override_model or self._used(llm_id.strip() or self._settings.default_model)
         name = parse_llm_id(llm_id)
         if is_demo(llm_id):
             return self._demo
@@ -89,6 +89,12 @@ class ConfiguredModels:
         candidates = (self._settings.models.get(key) for key in (llm_id, f"{name.model}@{plain_name}", name.model))
         model = next((settings for settings in candidates if settings is not None), ModelSettings())
         return _chat_class(self._endpoints[provider_name])(name.model, self._endpoints[provider_name], model)
+
+    def _used(self, llm_id: str) -> str:
+        """Return the model that answers in place of another one, or the same. It is not replaced again."""
+        name = parse_llm_id(llm_id)
+        keys = (llm_id, f"{name.model}@{name.provider}", name.model)
+        return next((model.use for key in keys if (model := self._settings.models.get(key)) and model.use), llm_id)
 
     async def aclose(self) -> None:
         """Close all connections."""
