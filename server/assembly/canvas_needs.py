@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ragflow_lg.base.diagnostics import ADVICE, Diagnostic, Severity
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.component.integration import find_integrations
+from ragflow_lg.component.integration import find_integrations, need_kinds
 from ragflow_lg.component.plan import Plan, PlanNode
 from ragflow_lg.component.spec import Requirement
 from ragflow_lg.dsl_compiler import extend_pointer
@@ -44,6 +44,12 @@ OWNERS = {
     "speech": ("speech", "speech model", "model-unavailable"),
 }
 """The integrations that check what components of the core need; the labels and diagnostics if they are missing."""
+
+
+def need_labels() -> dict[str, str]:
+    """Return all kinds in words."""
+    owned = {kind: label for kind, (_, label, _) in OWNERS.items()}
+    return owned | LABELS | {kind: need.label for kind, need in need_kinds().items()}
 
 
 UNSET = {"account-missing", "dataset-unknown", "memory-unknown"}

@@ -11,6 +11,7 @@ import orjson
 from pydantic import Field
 from sqlalchemy import delete, select
 
+from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.database.tables import TenantSettingsRow
 from ragflow_lg.server.settings.sections import ModelSection, ProviderSection, Section, ToolSection
 
@@ -77,9 +78,19 @@ NOTHING = PageSettings()
 
 
 async def load_page_settings(database: Database) -> dict[str, PageSettings]:
-    """Return what tenants have added to the settings."""
+    """Return what tenants have added to the settings.
+
+    Raises:
+        SettingsError: if it is encrypted with a key that the settings lack.
+    """
     rows = await database.all(select(TenantSettingsRow))
-    return {row.tenant: PageSettings.model_validate(orjson.loads(row.settings)) for row in rows}
+    try:
+        return {row.tenant: PageSettings.model_validate(orjson.loads(row.settings)) for row in rows}
+    except ValueError:  # with another key, or none, a text is read as the reason for that
+        raise SettingsError(
+            "What was saved on the page cannot be read: it needs the key in [[encryption_keys]] with which it was "
+            "written. Set it, or delete the rows of the table tenant_settings."
+        ) from None
 
 
 async def store_page_settings(database: Database, tenant: str, saved: PageSettings) -> None:

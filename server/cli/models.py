@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 models = make_group("List and test models and providers.\n\nExample: ragflow-lg models list")
 
-QUESTION = "Reply with the word ready."
-MAX_SHOWN_CHARS = 200
-
 
 @models.command("list")
 def list_(settings: SettingsFile = None) -> None:
@@ -108,14 +105,14 @@ async def _test_all(settings: Settings, chosen: Sequence[ListedModel], timeout_s
     from ragflow_lg.adapters.chat.ability_probe import probe_abilities
     from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
     from ragflow_lg.adapters.chat.openai_chat import OpenAIChat
+    from ragflow_lg.server.assembly.model_trial import ask_model
     from ragflow_lg.server.assembly.search_models import SearchModels
-    from ragflow_lg.services.chat import ChatRequest
 
     chat, models = ConfiguredModels(settings.chat_settings()), SearchModels(settings)
 
     async def ask(id_: str) -> str:
-        model, request = chat.model(id_), ChatRequest("", ({"role": "user", "content": QUESTION},))
-        text = " ".join((await model.complete(request)).text.split())[:MAX_SHOWN_CHARS]
+        model = chat.model(id_)
+        text = await ask_model(model)
         if not isinstance(model, OpenAIChat) or not str(found := await probe_abilities(model)):
             return text
         lines = [f"{found}; to keep this:", f'[models."{model.name}"]', *found.settings]

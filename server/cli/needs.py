@@ -73,11 +73,10 @@ def needs(
 
 
 def _as_text(found: Sequence[Need], default_model: str) -> str:
-    from ragflow_lg.server.assembly.canvas_needs import LABELS, OWNERS
+    from ragflow_lg.server.assembly.canvas_needs import need_labels
 
     lines: list[str] = []
-    labels = {kind: label for kind, (_, label, _) in OWNERS.items()} | LABELS
-    labels |= {kind: need.label for kind, need in need_kinds().items()}
+    labels = need_labels()
     for need in found:
         name = need.name or "the default model" + (f" ({default_model})" if need.kind == "model" else "")
         lines.append(f"{need.state:<11}  {labels.get(need.kind, need.kind)} {name}  ({', '.join(need.users)})")

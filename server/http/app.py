@@ -31,6 +31,7 @@ from ragflow_lg.server.http.native import (
     native_run_routes,
     native_schedule_routes,
     native_session_routes,
+    native_settings_routes,
     native_tenant_routes,
 )
 from ragflow_lg.server.http.native.problem_details import (
@@ -118,6 +119,8 @@ _ROUTERS = (
     native_tenant_routes.key_router,
     native_schedule_routes.router,
     native_schedule_routes.pause_router,
+    native_settings_routes.needs_router,
+    native_settings_routes.router,
     health_routes.router,
 )
 

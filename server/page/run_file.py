@@ -335,7 +335,10 @@ def build_run_file(record: Mapping[str, Any]) -> bytes:
 def _own_parts() -> tuple[str, str]:
     """Return the page's script and its style, the same for every file."""
     script = join_scripts(_FOLDER / "js" / "run_file.js")
-    style = "".join((_FOLDER / name).read_text("utf-8") for name in ("tokens.css", "page.css", "chat.css", "answers.css", "graph.css"))
+    style = "".join(
+        (_FOLDER / name).read_text("utf-8")
+        for name in ("tokens.css", "page.css", "chat.css", "answers.css", "graph.css")
+    )
     return _END_OF_SCRIPT.sub(r"\\x3c", script), style
 
 

@@ -49,6 +49,7 @@ OUR_OWN = (
     *("ragflow_lg/integrations/documents/worker_reports.py", "ragflow_lg/models/classification.py"),
     *("ragflow_lg/base/diagnostics.py", "ragflow_lg/base/extras.py", "ragflow_lg/base/values.py"),
     *("server/agents/agent_versions.py", "server/agents/drafts.py", "server/assembly/recordings.py"),
+    "server/assembly/page_settings.py",
     *("server/database/tables.py", "server/database/turn_writer.py", "server/http/shared/responses.py"),
     *("server/observability/logs.py", "server/page/run_file.py", "server/runs/schedule_runs.py"),
     "server/runs/session_rows.py",

@@ -19,6 +19,7 @@ INTEGRATION = Integration(
         "reranker": NeedKind("rerank model", "reranker-unavailable", ".knowledge_needs:check_reranker", _RERANKER),
         "search_option": NeedKind("search option", "params-unsupported", ".knowledge_needs:check_search_option"),
     },
+    routes=(".upload_routes:router",),
     probe=".knowledge_sources:probe_plain_datasets",
     commands={"kb": Command("Models and data", ".kb:kb", "Manage datasets of the embedded knowledge base.")},
 )

@@ -186,7 +186,7 @@ async def get_begin(
         prologue=getattr(params, "prologue", None) or "",
         fields=fields,
         inputs_schema=form_schema(fields),
-        is_demo=app_state.services.is_demo,
+        is_demo=app_state.services_of(agent.tenant, agent.id).is_demo,
         lacks_key=not app_state.model and lacks_key(plan, app_state.settings_of(agent.tenant)),
     )
 

@@ -73,6 +73,7 @@ _CODES = {
 STATUS_DESCRIPTIONS = {
     400: "The request is malformed.",
     401: "Missing or invalid API key.",
+    403: "Not allowed; the message says why.",
     404: "Not found. Resources of other tenants look the same.",
     409: "Conflict with the current state: `session-busy`, `session-waiting`, `run-not-waiting`, `run-not-last`, "
     "`run-not-begun`, `canvas-changed`, `version-in-use`, `conflict`.",

@@ -7,7 +7,7 @@ from ragflow_lg.base import extras
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.component.registry import BrokenSpec, Registry
-from ragflow_lg.server.cli.doctor import probe_abilities, probe_models, probe_packages
+from ragflow_lg.server.assembly.health_checks import probe_abilities, probe_models, probe_packages
 from ragflow_lg.server.settings import Settings, load_settings
 from tests.fakes.model_wires.ollama_wire import OllamaWire
 from tests.fakes.model_wires.wire import serving_wire
@@ -72,7 +72,7 @@ def test_what_is_well_with_advice_is_a_note(monkeypatch: pytest.MonkeyPatch) -> 
     async def found(*_: object, **__: object) -> list[CheckResult]:
         return [CheckResult(True, "Browser cannot be used", "Install Chromium.")]
 
-    monkeypatch.setattr("ragflow_lg.server.cli.doctor.probe_abilities", found)
+    monkeypatch.setattr("ragflow_lg.server.assembly.health_checks.probe_abilities", found)
     result = invoke("doctor", "--checkpoint", "memory://")
     assert result.exit_code == 0
     assert "note  Browser cannot be used\n      → Install Chromium.\n" in result.stdout

@@ -1,0 +1,154 @@
+"""What an agent needs, and what the page adds to the settings: models, keys and datasets."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.settings.server_section import ServerSection
+from tests.fakes.mock_llm import MockLLM, reply
+from tests.harness.rows import each_row
+from tests.server.http.app_server import canvas
+from tests.server.http.native.native_client import native
+from tests.server.http.own_server import start_own_server
+
+SECRET = "sk-geheim-1234567890"
+SUPPORT = canvas(
+    ("begin", "Begin", {}, ["Retrieval:Handbook"]),
+    ("Retrieval:Handbook", "Retrieval", {"dataset_ids": ["d1"], "query": "sys.query"}, ["LLM:Write"]),
+    (
+        "LLM:Write",
+        "LLM",
+        {
+            "llm_id": "qwen-max@Gate",
+            "prompts": [{"role": "user", "content": "{sys.query} {Retrieval:Handbook@formalized_content}"}],
+        },
+        ["Message:0"],
+    ),
+    ("Message:0", "Message", {"content": ["{LLM:Write@content}"]}, []),
+)
+
+
+async def needs(client: httpx.AsyncClient) -> tuple[bool, list[tuple[str, str]]]:
+    found = (await client.get("/needs")).raise_for_status().json()
+    return found["ready"], [(need["kind"], need["name"]) for need in found["missing"]]
+
+
+async def test_what_is_missing_is_added_and_used_without_a_restart(tmp_path: Path) -> None:
+    async with MockLLM([reply("ready"), reply("Ten days.")]) as llm:
+        provider: dict[str, Any] = {"Local": {"base_url": llm.base_url, "api_key": SECRET}}
+        async with start_own_server(tmp_path) as server:
+            agent, main = native(server, await server.agent(SUPPORT)), native(server)
+            assert await needs(agent) == (False, [("model", "qwen-max@Gate"), ("dataset", "d1")])
+            assert (await main.get("/settings")).json()["may_change"] is True
+
+            wrong = {"model": "tiny@Local", "providers": {"Local": {"base_url": "http://127.0.0.1:9/v1"}}}
+            assert "cannot be reached" in (await main.post("/settings/try", json=wrong)).json()["problem"]
+            tried = (await main.post("/settings/try", json={"model": "tiny@Local", "providers": provider})).json()
+            assert (tried["answer"], tried["problem"]) == ("ready", "")
+            assert llm.requests[-1].headers["authorization"] == f"Bearer {SECRET}"
+            assert await needs(agent) == (False, [("model", "qwen-max@Gate"), ("dataset", "d1")])
+
+            saved = await main.patch(
+                "/settings", json={"providers": provider, "models": {"qwen-max@Gate": "tiny@Local"}}
+            )
+            assert saved.json()["providers"] == [{"name": "Local", "base_url": llm.base_url, "has_key": True}]
+            assert saved.json()["usable"] == ["tiny@Local"]
+            added = await main.put(
+                "/datasets/d1/documents?name=leave.md&dataset_name=Handbook", content=b"# Leave\n\nTen days of leave."
+            )
+            assert added.json() == {"id": "d1", "name": "Handbook", "documents": 1, "chunks": 1, "state": "added"}
+            assert await needs(agent) == (True, [])
+            run = (await agent.post("/runs", json={"query": "leave"})).json()
+            assert (run["status"], run["answer"]) == ("succeeded", "Ten days.")
+            assert "Ten days of leave." in str(llm.requests[-1].body)
+            bodies = [(await main.get("/settings")).text, (await main.get("/settings/checks")).text, saved.text]
+            assert all(SECRET not in body for body in bodies)
+        async with start_own_server(tmp_path) as server:  # after a restart
+            assert (await native(server).get("/settings")).json()["usable"] == ["tiny@Local"]
+            removed = await native(server).patch("/settings", json={"providers": {"Local": None}})
+            assert (removed.json()["providers"], removed.json()["usable"]) == ([], [])
+
+
+async def test_the_demo_answers_for_one_agent(tmp_path: Path) -> None:
+    async with start_own_server(tmp_path) as server:
+        id_ = await server.agent(SUPPORT)
+        agent, other = native(server, id_), native(server, await server.agent(SUPPORT))
+        await native(server).patch("/settings", json={"demo": {id_: True}})
+        assert ((await needs(agent))[0], (await needs(other))[0]) == (True, False)
+        assert (await agent.get("/begin")).json()["is_demo"] is True
+        assert (await agent.post("/runs", json={"query": "leave"})).json()["status"] == "succeeded"
+        assert (await other.post("/runs", json={"query": "leave"})).json()["status"] == "failed"
+        await native(server).patch("/settings", json={"demo": {id_: False}})
+        assert (await needs(agent))[0] is False
+
+
+async def test_only_the_owner_adds_to_the_settings_and_only_if_the_operator_allows_it(tmp_path: Path) -> None:
+    provider = {"OpenAI": {"api_key": SECRET}}
+    calls = (
+        ("PATCH", "/settings", {"providers": provider}),
+        ("POST", "/settings/try", {"model": "m@OpenAI"}),
+        ("PUT", "/datasets/d1/documents?name=a.txt", None),
+    )
+    async with start_own_server(tmp_path) as server:
+        assert (await native(server).patch("/settings", json={"providers": provider})).status_code == 200
+        stranger = native(server)
+        key = await KeyRepository(server.app_state.database).create("acme", 1)
+        stranger.headers["Authorization"] = f"Bearer {key}"
+        for method, path, body in (*calls, ("GET", "/settings/checks", None)):
+            refused = await stranger.request(method, path, json=body)
+            assert (refused.status_code, SECRET in refused.text) == (403, False)
+            assert "belong to another tenant" in refused.json()["error"]["message"]
+        seen = (await stranger.get("/settings")).json()
+        assert (seen["may_change"], seen["providers"], seen["usable"]) == (False, [], [])
+    async with start_own_server(tmp_path, page_settings=False) as server:
+        for method, path, body in calls:
+            refused = await native(server).request(method, path, json=body)
+            assert refused.status_code == 403
+            assert "set [server] page_settings = true" in refused.json()["error"]["message"]
+        seen = (await native(server).get("/settings")).json()  # what is saved stays in use
+        assert (seen["may_change"], [each["name"] for each in seen["providers"]]) == (False, ["OpenAI"])
+
+
+@each_row(
+    ("change", "message"),
+    [
+        ({"providers": {"Local": {"base_url": "http://10.0.0.7/v1"}}}, "not on the public internet"),
+        ({"providers": {"Local": {"base_url": "http://169.254.169.254/v1"}}}, "cloud metadata service"),
+        ({"providers": {"Local": {"base_url": "ftp://example.org", "api_key": SECRET}}}, "http:// or https://"),
+        ({"providers": {"Local": {}}}, "needs `api_key` or `base_url`"),
+        ({"providers": {"a\nb": {"api_key": SECRET}}}, "must be a name"),
+        ({"models": {f"m{number}": "x@Local" for number in range(101)}}, "at most 100"),
+    ],
+)
+async def test_what_cannot_be_used_is_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    async with start_own_server(tmp_path) as server:
+        refused = await native(server).patch("/settings", json=change)
+        assert (refused.status_code, message in refused.text, SECRET in refused.text) == (422, True, False)
+
+
+async def test_a_key_goes_to_no_other_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    async with MockLLM() as llm, start_own_server(tmp_path) as server:
+        main, elsewhere = native(server), {"OpenAI": {"base_url": llm.base_url}}
+        for saved in (False, True):
+            if saved:
+                await main.patch("/settings", json={"providers": {"OpenAI": {"api_key": SECRET}}})
+            await main.post("/settings/try", json={"model": "m@OpenAI", "providers": elsewhere})
+        assert [SECRET in str(each.headers) for each in llm.requests] == [False, False]
+
+
+@each_row(
+    ("section", "accepts"),
+    [
+        ({}, True),
+        ({"host": "0.0.0.0"}, False),
+        ({"trusted_proxies": ("127.0.0.1",)}, False),
+        ({"host": "0.0.0.0", "page_settings": True}, True),
+        ({"page_settings": False}, False),
+    ],
+)
+def test_a_server_that_others_reach_takes_no_settings(section: dict[str, Any], accepts: bool) -> None:
+    assert ServerSection(**section).accepts_settings is accepts
