@@ -138,12 +138,6 @@ def answers_as_demo(settings: Settings) -> bool:
     return not settings.default_model and is_demo(settings.chat_settings().default_model)
 
 
-def lacks_key(plan: Plan, settings: Settings) -> bool:
-    """Return whether the demo model answers for nodes of a canvas because no key is found."""
-    needs_default = any(use.requirement[:2] == ("model", "") for use in _uses(plan))
-    return needs_default and answers_as_demo(settings)
-
-
 def describe_missing(plan: Plan, settings: Settings, *, has_model: bool = False) -> str:
     """Return a text about everything that a canvas needs and does not get, or ``""``.
 

@@ -14,7 +14,6 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.dsl.forms import form_schema
 from ragflow_lg.runs.graph_input import check_begin
 from ragflow_lg.server.agents.agent_versions import find_version
-from ragflow_lg.server.assembly.canvas_needs import lacks_key
 from ragflow_lg.server.http.native.native_requests import ForkRequest, NoFields, RerunRequest, ResumeRequest, RunRequest
 from ragflow_lg.server.http.native.native_responses import RunAnswer, RunListAnswer, build_run_answer
 from ragflow_lg.server.http.native.native_routing import Agent, Control, Page, PageSize, make_agent_router
@@ -52,7 +51,6 @@ class BeginAnswer(BaseModel):
     fields: Annotated[dict[str, Any], Field(description="Fields of Begin's form, as declared in the canvas.")]
     inputs_schema: Annotated[dict[str, Any], Field(description="JSON Schema of a run's `inputs`.")]
     is_demo: Annotated[bool, Field(description="Whether the demo model answers, with samples in place of services.")]
-    lacks_key: Annotated[bool, Field(description="Whether the demo model answers because no key was found.")]
 
 
 def _describe_stream(description: str, *problems: int) -> dict[int | str, dict[str, Any]]:
@@ -187,7 +185,6 @@ async def get_begin(
         fields=fields,
         inputs_schema=form_schema(fields),
         is_demo=app_state.services_of(agent.tenant, agent.id).is_demo,
-        lacks_key=not app_state.model and lacks_key(plan, app_state.settings_of(agent.tenant)),
     )
 
 

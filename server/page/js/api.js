@@ -90,7 +90,7 @@ export class Api {
   /**
    * Send a request and return its response.
    * @param {string} path
-   * @param {{method?: string, body?: any, text?: string, form?: FormData, signal?: AbortSignal, headers?: any}} [options]
+   * @param {{method?: string, body?: any, text?: string, form?: FormData | Blob, signal?: AbortSignal, headers?: any}} [options]
    * @returns {Promise<Response>}
    */
   async open(path, { method, body, text, form, signal, headers } = {}) {

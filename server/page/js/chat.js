@@ -21,9 +21,10 @@ import { withoutThinking } from "./turn.js";
  * Show a conversation.
  * @param {{messages: any[], turn: import("./turn.js").Turn | null, problem: string, problems: Record<string, string>,
  *   isBusy: boolean, begin: import("./begin.js").Begin | null, inputs: Record<string, any>,
- *   onInputs: (inputs: any) => void, tools?: any} & Actions} props
+ *   onInputs: (inputs: any) => void, tools?: any, opening?: (isFirst: boolean) => any} & Actions} props `opening` is what
+ *   stands before the first message, with the greeting, and less of it after that.
  */
-export function Chat({ messages, turn, problem, problems, isBusy, begin, inputs, onInputs, tools, ...actions }) {
+export function Chat({ messages, turn, problem, problems, isBusy, begin, inputs, onInputs, tools, opening, ...actions }) {
   const end = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => end.current?.scrollIntoView?.({ block: "end" }), [messages.length, turn?.shown.text, turn?.pauses]);
   const isWaiting = Boolean(turn?.pauses.length);
@@ -33,9 +34,8 @@ export function Chat({ messages, turn, problem, problems, isBusy, begin, inputs,
   return html`<section class="chat" aria-label=${t("conversation")}>
     ${tools}
     <div class="messages" tabindex="0" role="log" aria-label=${t("conversation")} aria-busy=${isBusy}>
-      ${(begin?.is_demo || turn?.isDemo) && html`<p class="hint" role="note">${t("demo")}</p>`}
-      ${begin?.lacks_key && html`<p class="hint" role="note">${t("lacksKey")}</p>`}
-      ${hasPrologue && html`<article class="prologue"><${Markdown} text=${begin.prologue} /></article>`}
+      ${opening?.(isFirst)}
+      ${hasPrologue && !(opening && isFirst) && html`<article class="prologue"><${Markdown} text=${begin.prologue} /></article>`}
       ${messages.map((message, at) => html`<${Message} key=${at} message=${message} onCite=${actions.onCite}
         onEdit=${onResend && ((/** @type {string} */ text) => onResend(at, text))}
         onRetry=${onResend && questionBefore(messages, at) >= 0

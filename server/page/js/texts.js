@@ -1,26 +1,17 @@
 /** The texts of the page, in English and Chinese. */
 
 import { INSPECTION_TEXTS } from "./inspection_texts.js";
+import { NEEDS_TEXTS } from "./needs_texts.js";
 
 /** @type {Record<string, [string, string]>} */
 const TEXTS = {
   ...INSPECTION_TEXTS,
+  ...NEEDS_TEXTS,
   agents: ["Agents", "智能体"],
   add: ["Add a canvas", "添加画布"],
   addHint: ["Drop a canvas file of RAGFlow here, or choose one.", "将 RAGFlow 画布文件拖到此处，或选择文件。"],
   noAgents: ["There is no agent yet.", "还没有智能体。"],
-  demo: [
-    "Demo: the demo model answers, what the settings lack gets sample results, and no e-mail or web request is sent. "
-    + "For real answers, start the server with a key, such as OPENAI_API_KEY, and without --model demo.",
-    "演示：由演示模型回答，未配置的服务返回示例数据，不会发送邮件或网络请求。若要真实回答，请设置密钥（如 OPENAI_API_KEY），"
-    + "并在启动服务器时去掉 --model demo。",
-  ],
   demoLabel: ["demo", "演示"],
-  lacksKey: [
-    "Demo: no key was found, so the demo model answers. Start the server with OPENAI_API_KEY or another provider's key, "
-    + "or try --model demo, which has samples for what is missing.",
-    "演示：未找到密钥，由演示模型回答。请设置 OPENAI_API_KEY 或其他提供商的密钥后启动服务器，或使用 --model demo，它会为缺少的服务提供示例数据。",
-  ],
   key: ["API key", "API 密钥"],
   keyHint: ["The server's first start shows an API key, or writes it to the file first-api-key. To create one: "
     + "ragflow-lg keys create NAME", "服务器首次启动时会显示 API 密钥，或写入文件 first-api-key。创建密钥：ragflow-lg keys create NAME"],

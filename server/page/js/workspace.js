@@ -8,6 +8,7 @@ import { FileAccess } from "./files.js";
 import { Graph, useDrawing } from "./graph.js";
 import { NodeDrawer } from "./node_drawer.js";
 import { SourcePanel } from "./panels.js";
+import { Opening } from "./ready_card.js";
 import { Downloads, RunLog } from "./run_log.js";
 import { SessionList } from "./session_list.js";
 import { t } from "./texts.js";
@@ -35,11 +36,14 @@ export function Workspace({ api, agent, session, onSession }) {
     <button onClick=${() => talk.save("md")}>${t("exportMarkdown")}</button>
     <button onClick=${() => talk.save("json")}>${t("exportJson")}</button></div>`;
 
+  const opening = (/** @type {boolean} */ isFirst) => html`<${Opening} api=${api} agent=${agent} begin=${talk.begin}
+    isFirst=${isFirst} isDemo=${Boolean(talk.turn?.isDemo)} onAsk=${(/** @type {string} */ text) => talk.send(text, [])} />`;
+
   return html`<${FileAccess.Provider} value=${openFile}><div class="workspace">
     <${SessionList} api=${api} agent=${agent} sessions=${talk.sessions} session=${session} onSession=${onSession} />
     <${Chat} messages=${talk.messages} turn=${talk.turn} problem=${talk.problem} problems=${talk.problems} isBusy=${talk.isBusy}
       begin=${talk.begin}
-      inputs=${talk.inputs} onInputs=${talk.setInputs} tools=${tools} onSend=${talk.send} onStop=${talk.stop} onAnswer=${talk.answer}
+      inputs=${talk.inputs} onInputs=${talk.setInputs} tools=${tools} opening=${opening} onSend=${talk.send} onStop=${talk.stop} onAnswer=${talk.answer}
       onContinue=${() => talk.continueRun()} onCite=${setChunk} onResend=${talk.resend} />
     <div class="side">
       <nav class="row" role="tablist">${VIEWS.map((view) => html`<button role="tab" aria-selected=${side === view}

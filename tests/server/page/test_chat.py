@@ -276,7 +276,7 @@ async def test_warnings_are_counted_and_an_error_names_its_node(browser: Browser
 
 async def test_a_demo_says_so_above_the_conversation(browser: Browser, tmp_path: Path) -> None:
     async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
-        sign = shown.page.get_by_text("Demo: the demo model answers")
+        sign = shown.page.get_by_text("The demo model answers.")
         await open_agent(server, shown.page, TRIP)
         await expect(shown.page.get_by_text("Where to travel?")).to_be_visible()
         await expect(sign).to_have_count(0)

@@ -286,10 +286,6 @@ async def test_the_greeting_form_and_schema_are_those_of_the_version(server: App
     client = native(server, await server.agent(TASK))
     answer = (await client.get("/begin")).json()
     assert (answer["mode"], answer["prologue"], answer["fields"]) == ("task", "", TRIP)
-    assert answer["lacks_key"] is False
-    unnamed = node("LLM", {"prompts": [{"role": "user", "content": "x"}]})
-    client_of_demo = native(server, await server.agent(fake_canvas({"a": unnamed})))
-    assert (await client_of_demo.get("/begin")).json()["lacks_key"] is True
     assert answer["inputs_schema"]["required"] == ["city"]
     run = (await client.post("/runs", json={"inputs": {"city": "Rome"}})).json()
     assert run["answer"] == "Rome"

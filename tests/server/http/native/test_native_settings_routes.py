@@ -83,6 +83,11 @@ async def test_the_demo_answers_for_one_agent(tmp_path: Path) -> None:
         assert (await other.post("/runs", json={"query": "leave"})).json()["status"] == "failed"
         await native(server).patch("/settings", json={"demo": {id_: False}})
         assert (await needs(agent))[0] is False
+        unnamed = {"prompts": [{"role": "user", "content": "x"}]}
+        plain = native(
+            server, await server.agent(canvas(("begin", "Begin", {}, ["LLM:0"]), ("LLM:0", "LLM", unnamed, [])))
+        )
+        assert await needs(plain) == (True, [("model", "")])  # without a key, the demo model answers as well
 
 
 async def test_only_the_owner_adds_to_the_settings_and_only_if_the_operator_allows_it(tmp_path: Path) -> None:

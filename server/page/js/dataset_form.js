@@ -1,0 +1,59 @@
+/** The form that adds files to a dataset, one after the other. The first one makes the dataset if it is missing. */
+
+import { html, useState } from "../vendor/preact.js";
+import { Icon } from "./icons.js";
+import { fill, Line } from "./model_form.js";
+import { t } from "./texts.js";
+
+const MEDIA = "application/octet-stream";
+
+/**
+ * @param {{api: import("./api.js").Api, dataset: string, isNew: boolean, onSaved: (text: string) => void}} props
+ *   `dataset` is its id or name, "" for one that gets its name here. `onSaved` gets its size.
+ */
+export function DatasetForm({ api, dataset, isNew, onSaved }) {
+  const [name, setName] = useState(isNew && !/^[0-9a-f]{32}$/.test(dataset) ? dataset : "");
+  const [progress, setProgress] = useState(/** @type {{done: number, all: number} | null} */ (null));
+  const [size, setSize] = useState(/** @type {any} */ (null));
+  const [problems, setProblems] = useState(/** @type {string[]} */ ([]));
+  const [isOver, setOver] = useState(false);
+  const add = async (/** @type {File[]} */ files) => {
+    const failed = [];
+    let answer = null;
+    setProblems([]);
+    for (const [done, file] of files.entries()) {
+      setProgress({ done, all: files.length });
+      const named = new URLSearchParams({ name: file.name, ...(name.trim() ? { dataset_name: name.trim() } : {}) });
+      const path = `native/v1/datasets/${encodeURIComponent(dataset || name.trim())}/documents?${named}`;
+      try {
+        answer = await (await api.open(path, { method: "PUT", form: file, headers: { "Content-Type": MEDIA } })).json();
+        setSize(answer);
+      } catch (/** @type {any} */ error) {
+        failed.push(error.message);
+      }
+    }
+    setProgress(null);
+    setProblems(failed);
+    if (answer) onSaved(`${answer.name}: ${fill(t("datasetSize"), answer)}`);
+  };
+  const isLocked = Boolean(progress) || (!dataset && !name.trim());
+  const drop = (/** @type {any} */ event) => {
+    event.preventDefault();
+    event.stopPropagation();
+    setOver(false);
+    if (!isLocked && event.dataTransfer.files.length) add([...event.dataTransfer.files]);
+  };
+  return html`<div class="mend">
+    ${isNew && html`<${Line} label=${t("datasetName")} value=${name} onInput=${setName} isRequired=${!dataset}
+      placeholder=${dataset} />`}
+    <label class="drop" data-over=${isOver} data-locked=${isLocked} onDrop=${drop} onDragLeave=${() => setOver(false)}
+      onDragOver=${(/** @type {Event} */ event) => { event.preventDefault(); setOver(true); }}>
+      <${Icon} name=${progress ? "loader" : "file"} />
+      <span role="status">${progress ? fill(t("addingFiles"), progress) : t("dropFiles")}</span>
+      <small class="hint">${t("fileKinds")}</small>
+      <input class="hidden" type="file" multiple disabled=${isLocked} aria-label=${t("addFiles")}
+        onChange=${(/** @type {any} */ e) => { add([...e.target.files]); e.target.value = ""; }} /></label>
+    ${size && html`<p class="outcome" data-state="done" role="status"><${Icon} name="circle-check" /> ${fill(t("datasetSize"), size)}</p>`}
+    ${problems.map((problem) => html`<p class="outcome" data-state="failed" role="alert"><${Icon} name="circle-x" /> ${problem}</p>`)}
+  </div>`;
+}
