@@ -3,8 +3,13 @@
 import { html, render, useEffect, useMemo, useState } from "../vendor/preact.js";
 import { Agents } from "./agents.js";
 import { Api, readKey, storeKey } from "./api.js";
+import { Icon } from "./icons.js";
+import { SettingsView } from "./settings_view.js";
 import { switchLanguage, t } from "./texts.js";
 import { Workspace } from "./workspace.js";
+
+/** The place of the settings, which no agent can have: ids have 32 digits. */
+const SETTINGS = "settings";
 
 /** @returns {{agent: string, session: string}} What the fragment of the address names. */
 function readPlace() {
@@ -49,10 +54,13 @@ function App() {
       ${place.agent && html`<button onClick=${() => go("")}>${t("back")}</button>`}
       <span class="space"></span>
       <button onClick=${() => { switchLanguage(); setLanguage(language + 1); }}>${t("language")}</button>
+      ${key && html`<button onClick=${() => go(SETTINGS)} aria-label=${t("settings")}><${Icon} name="settings" /></button>`}
       ${key && html`<button onClick=${() => enter("")}>${t("signOut")}</button>`}
     </header>
     ${!key
       ? html`<${SignIn} isRefused=${isRefused} onKey=${enter} />`
+      : place.agent === SETTINGS
+        ? html`<${SettingsView} api=${api} />`
       : place.agent
         ? html`<${Workspace} key=${place.agent} api=${api} agent=${place.agent} session=${place.session}
             onSession=${(/** @type {string} */ session) => go(place.agent, session)} />`

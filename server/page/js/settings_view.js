@@ -1,0 +1,172 @@
+/** The settings of the server as its operator sees them: what `doctor` finds, models, datasets, keys and schedules. */
+
+import { html, useEffect, useState } from "../vendor/preact.js";
+import { DatasetForm } from "./dataset_form.js";
+import { Icon } from "./icons.js";
+import { fill, ModelForm } from "./model_form.js";
+import { language, t } from "./texts.js";
+
+/** @type {Record<string, string>} */
+const MARKS = { well: "circle-check", note: "info", failed: "circle-x" };
+/** @type {Record<string, string>} */
+const TEXTS = { well: "isWell", note: "isNote", failed: "isFailed" };
+const MAX_AGENTS = 50;
+
+/**
+ * Return what a request gives, null until then, how to ask again, and what went wrong.
+ * @param {() => Promise<any>} read @param {any[]} causes
+ * @returns {{value: any, problem: string, load: () => Promise<void>}}
+ */
+function useAnswer(read, causes) {
+  const [value, setValue] = useState(/** @type {any} */ (null));
+  const [problem, setProblem] = useState("");
+  const load = async () => {
+    try {
+      setValue(await read());
+      setProblem("");
+    } catch (/** @type {any} */ error) {
+      setProblem(error.message);
+    }
+  };
+  useEffect(() => { load(); }, causes);
+  return { value, problem, load };
+}
+
+/** @param {{api: import("./api.js").Api}} props */
+export function SettingsView({ api }) {
+  const { value: settings, problem, load } = useAnswer(() => api.request("native/v1/settings"), [api]);
+  const change = (/** @type {any} */ body) => api.request("native/v1/settings", { method: "PATCH", body }).then(load);
+  return html`<main class="settings">
+    <h1>${t("settings")}</h1>
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    ${settings && !settings.may_change && html`<p class="hint"><b>${t("readOnly")}</b> ${settings.reason}</p>`}
+    ${settings && html`<${Models} api=${api} settings=${settings} onChange=${change} onSaved=${load} />
+      ${settings.tools.length > 0 && html`<${Section} title=${t("toolKeys")}><ul class="rows">
+        ${settings.tools.map((/** @type {string} */ name) => html`<${Row} key=${name} icon="key-round" title=${name} about=${t("keySet")}
+          onRemove=${settings.may_change && (() => change({ tools: { [name]: null } }))} />`)}</ul><//>`}
+      <${Datasets} api=${api} mayChange=${settings.may_change} />`}
+    <${Checks} api=${api} />
+    <${Servers} api=${api} />
+    <${PageKeys} api=${api} />
+    <${Schedules} api=${api} />
+  </main>`;
+}
+
+/** @param {{title: string, action?: any, problem?: string, children?: any}} props */
+function Section({ title, action, problem, children }) {
+  return html`<section aria-label=${title}><header><h2>${title}</h2>${action}</header>
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}${children}</section>`;
+}
+
+/** @param {{icon: string, title: any, about?: any, state?: string, onRemove?: any, label?: string, children?: any}} props */
+function Row({ icon, title, about, state, onRemove, label, children }) {
+  return html`<li data-state=${state}><${Icon} name=${icon} />
+    <div><span>${title}</span>${about && html`<p class="hint">${about}</p>`}${children}</div>
+    ${onRemove && html`<button type="button" onClick=${onRemove}>${label ?? t("remove")}</button>`}</li>`;
+}
+
+/** @param {{api: import("./api.js").Api}} props */
+function Checks({ api }) {
+  const [isBusy, setBusy] = useState(false);
+  const { value, problem, load } = useAnswer(() => api.request("native/v1/settings/checks"), [api]);
+  const again = async () => {
+    setBusy(true);
+    await load();
+    setBusy(false);
+  };
+  /** @type {Record<string, any[]>} */
+  const found = { failed: [], note: [], well: [] };
+  for (const check of value?.checks ?? []) found[!check.is_well ? "failed" : check.advice ? "note" : "well"].push(check);
+  const count = found.well.length;
+  const show = (/** @type {string} */ state) => found[state].map((check) => html`<${Row} key=${check.what} icon=${MARKS[state]}
+    state=${state} about=${check.advice} title=${html`<span class="unseen">${t(TEXTS[state])}: </span>${check.what}`} />`);
+  const isWaiting = isBusy || (!value && !problem);
+  return html`<${Section} title=${t("checks")} problem=${problem} action=${html`<button type="button" disabled=${isWaiting}
+      onClick=${again}>${t(isWaiting ? "checking" : "checkAgain")}</button>`}>
+    <ul class="rows">${show("failed")}${show("note")}</ul>
+    ${count > 0 && html`<details><summary>${fill(t("wellChecks"), { count })}</summary><ul class="rows">${show("well")}</ul></details>`}
+  <//>`;
+}
+
+/** @param {{api: import("./api.js").Api, settings: any, onChange: (body: any) => void, onSaved: () => void}} props */
+function Models({ api, settings, onChange, onSaved }) {
+  const [isOpen, setOpen] = useState(false);
+  const { may_change: mayChange, default_model: chosen } = settings;
+  const saved = () => {
+    setOpen(false);
+    onSaved();
+  };
+  const action = mayChange && html`<button type="button" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${t("addProvider")}</button>`;
+  return html`<${Section} title=${t("models")} action=${action}>
+    ${isOpen && html`<${ModelForm} api=${api} settings=${{ ...settings, usable: [] }} wanted="" onSaved=${saved} />`}
+    <ul class="rows">
+      ${!settings.usable.length && html`<li><span class="hint">${t("noModels")}</span></li>`}
+      ${settings.usable.map((/** @type {string} */ id) => html`<${Row} key=${id} icon="brain" title=${html`<code>${id}</code>`} />`)}
+      ${settings.providers.map((/** @type {any} */ each) => html`<${Row} key=${each.name} icon="key-round" title=${each.name}
+        about=${[each.base_url, t(each.has_key ? "keySet" : "keyUnset")].filter(Boolean).join(" · ")}
+        onRemove=${mayChange && (() => onChange({ providers: { [each.name]: null } }))} />`)}
+      ${Object.entries(settings.models).map(([id, use]) => html`<${Row} key=${id} icon="refresh-cw" title=${html`<code>${use}</code>`}
+        about=${fill(t("inPlaceOf"), { model: id })} onRemove=${mayChange && (() => onChange({ models: { [id]: null } }))} />`)}
+      ${chosen && html`<${Row} icon="brain" title=${html`<code>${chosen}</code>`} about=${t("defaultModel")}
+        onRemove=${mayChange && (() => onChange({ default_model: "" }))} />`}
+    </ul><//>`;
+}
+
+/** @param {{api: import("./api.js").Api, mayChange: boolean}} props */
+function Datasets({ api, mayChange }) {
+  const [open, setOpen] = useState(/** @type {string | null} */ (null));
+  const { value, problem, load } = useAnswer(() => api.ragflow("datasets?page_size=100"), [api]);
+  const action = mayChange && html`<button type="button" aria-expanded=${open === ""}
+    onClick=${() => setOpen(open === "" ? null : "")}>${t("newDataset")}</button>`;
+  return html`<${Section} title=${t("datasets")} problem=${problem} action=${action}>
+    ${open === "" && html`<${DatasetForm} api=${api} dataset="" isNew=${true} onSaved=${load} />`}
+    <ul class="rows">${value && !value.length && html`<li><span class="hint">${t("noDatasets")}</span></li>`}
+      ${value?.map((/** @type {any} */ each) => html`<${Row} key=${each.id} icon="book-open" title=${each.name}
+        about=${fill(t("datasetSize"), { documents: each.document_count, chunks: each.chunk_count })}
+        label=${t("addFiles")} onRemove=${mayChange && (() => setOpen(open === each.id ? null : each.id))}>
+        ${open === each.id && html`<${DatasetForm} api=${api} dataset=${each.id} isNew=${false} onSaved=${load} />`}<//>`)}
+    </ul><//>`;
+}
+
+/** @param {{api: import("./api.js").Api}} props */
+function Servers({ api }) {
+  const { value, problem } = useAnswer(() => api.ragflow("mcp/servers"), [api]);
+  return html`<${Section} title=${t("mcpServers")} problem=${problem}><ul class="rows">
+    ${value && !value.mcp_servers.length && html`<li><span class="hint">${t("noServers")}</span></li>`}
+    ${value?.mcp_servers.map((/** @type {any} */ each) => html`<${Row} key=${each.id} icon="server" title=${each.name}
+      about=${`${each.url} · ${fill(t("toolCount"), { count: countTools(each) })}`} />`)}
+  </ul><//>`;
+}
+
+/** @param {{api: import("./api.js").Api}} props */
+function PageKeys({ api }) {
+  const { value, problem, load } = useAnswer(() => api.request("native/v1/keys"), [api]);
+  return html`<${Section} title=${t("pageKeys")} problem=${problem}><ul class="rows">
+    ${value && !value.keys.length && html`<li><span class="hint">${t("noPageKeys")}</span></li>`}
+    ${value?.keys.map((/** @type {any} */ key) => html`<${Row} key=${key.id} icon="key-round"
+      title=${html`<code>${key.prefix}…</code> ${key.name}`} label=${t("revoke")}
+      about=${key.expires_at ? new Date(key.expires_at * 1000).toLocaleDateString(language()) : ""}
+      onRemove=${() => api.request(`native/v1/keys/${key.id}`, { method: "DELETE" }).then(load)} />`)}
+  </ul><//>`;
+}
+
+/** @param {{api: import("./api.js").Api}} props */
+function Schedules({ api }) {
+  const { value, problem } = useAnswer(async () => {
+    const agents = (await api.agents()).slice(0, MAX_AGENTS);
+    const lists = await Promise.all(agents.map(({ id }) => api.request(api.path(id, "schedules"))));
+    return lists.flatMap(({ schedules }, at) =>
+      schedules.map((/** @type {any} */ each) => ({ ...each, agent: agents[at].title })));
+  }, [api]);
+  return html`<${Section} title=${t("schedules")} problem=${problem}><ul class="rows">
+    ${value && !value.length && html`<li><span class="hint">${t("noSchedules")}</span></li>`}
+    ${value?.map((/** @type {any} */ each) => html`<${Row} key=${each.id} icon="calendar-clock"
+      title=${html`${each.agent} <code>${each.cron}</code>`}
+      about=${each.next_ms.length ? fill(t("nextAt"), { time: new Date(each.next_ms[0]).toLocaleString(language()) }) : ""} />`)}
+  </ul><//>`;
+}
+
+/** @param {any} server @returns {number} How many tools it offers. */
+function countTools(server) {
+  return Object.keys(server.variables?.tools ?? {}).length;
+}

@@ -1,0 +1,75 @@
+"""An agent whose model and dataset are missing, mended on its page in a real Chromium; and the settings."""
+
+from pathlib import Path
+
+from playwright.async_api import Browser, expect
+
+from tests.fakes.browsers import needs_chromium
+from tests.fakes.mock_llm import MockLLM, reply
+from tests.server.http.native.test_native_settings_routes import SECRET, SUPPORT
+from tests.server.http.own_server import start_own_server
+from tests.server.page.visits import ask, open_agent, visit
+
+pytestmark = needs_chromium
+
+
+async def test_what_an_agent_lacks_is_mended_before_its_first_message(browser: Browser, tmp_path: Path) -> None:
+    files = [tmp_path / "leave.md", tmp_path / "tea.txt"]
+    for file, text in zip(files, ("# Leave\n\nTen days of leave.", "Tea is free."), strict=True):
+        file.write_text(text)
+    async with (
+        MockLLM([reply("ready"), reply("Ten days.")]) as llm,
+        start_own_server(tmp_path) as server,
+        visit(browser, server.url, server.key) as shown,
+    ):
+        page = shown.page
+        await open_agent(server, page, SUPPORT)
+        card = page.get_by_role("region", name="Missing")
+        await expect(card).to_contain_text("Missing: model qwen-max@Gate, dataset d1")
+
+        await card.get_by_role("button", name="Choose a model").click()
+        await expect(card.get_by_label("Name of the provider")).to_have_value("Gate")
+        await card.get_by_label("Address").fill("http://127.0.0.1:9/v1")
+        await card.get_by_role("button", name="Try it").click()
+        await expect(card.get_by_role("alert")).to_contain_text("cannot be reached")
+        await card.get_by_label("Address").fill(llm.base_url)
+        await card.get_by_label("API key").fill(SECRET)
+        await card.get_by_role("button", name="Try it").click()
+        await expect(card.get_by_role("status")).to_contain_text("s: ready")
+        await card.get_by_role("button", name="Save").click()
+        await expect(card).to_contain_text("Missing: dataset d1")
+
+        await card.get_by_role("button", name="Add files").click()
+        await card.get_by_label("Name of the dataset").fill("Handbook")
+        await card.get_by_label("Add files").set_input_files(files)
+        ready = page.locator(".ready")
+        await expect(ready).to_contain_text("Ready")
+        await expect(ready).to_contain_text("Handbook: 2 files, 2 chunks")
+        await ask(page, "leave")
+        await expect(page.locator(".message.assistant").last).to_contain_text("Ten days.")
+        assert "Ten days of leave." in str(llm.requests[-1].body)
+        assert llm.requests[-1].headers["authorization"] == f"Bearer {SECRET}"
+
+        await page.goto(f"{server.url}/#/settings")
+        models = page.get_by_role("region", name="Models")
+        await expect(models).to_contain_text("key is set")
+        await expect(page.get_by_role("region", name="Datasets")).to_contain_text("2 files, 2 chunks")
+        await expect(page.get_by_role("region", name="State").get_by_role("group")).to_contain_text("checks are well")
+        assert SECRET not in await page.content()
+        await models.get_by_role("listitem").filter(has_text="key is set").get_by_role("button", name="Remove").click()
+        await expect(models).to_contain_text("No model can be used yet.")
+
+
+async def test_a_question_is_asked_and_the_demo_chosen_with_a_click(browser: Browser, tmp_path: Path) -> None:
+    async with start_own_server(tmp_path) as server, visit(browser, server.url, server.key) as shown:
+        page = shown.page
+        await open_agent(server, page, SUPPORT)
+        await page.get_by_role("button", name="Use the demo").click()
+        bar = page.get_by_role("note").filter(has_text="The demo model answers.")
+        await expect(bar).to_be_visible()
+        await page.get_by_role("button", name="What can you help me with?").click()
+        answer = page.locator(".message.assistant").last
+        await expect(answer).to_contain_text("demo")
+        await bar.get_by_role("button", name="Choose a model").click()
+        await page.get_by_role("button", name="End the demo").click()
+        await expect(bar).to_have_count(0)
