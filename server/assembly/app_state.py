@@ -61,6 +61,11 @@ class AppState(Struct, frozen=True):
         """Return the services that a tenant may use, for one of its agents if it is given."""
         return self.services if self.resources is None else self.resources.services(tenant, agent)
 
+    @property
+    def is_demo(self) -> bool:
+        """Whether the demo model answers for all tenants."""
+        return self.services.is_demo and not (self.resources is not None and self.resources.without_demo)
+
     def now_ms(self) -> int:
         """Return the current time in epoch milliseconds."""
         return int(self.services.clock.now() * 1000)

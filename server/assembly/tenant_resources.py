@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ragflow_lg.adapters.chat.chat_settings import DEMO
+from ragflow_lg.adapters.chat.chat_settings import DEMO, is_demo
 from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
 from ragflow_lg.server.assembly.open_services import tool_policies
 from ragflow_lg.server.assembly.page_settings import NOTHING, PageSettings
@@ -45,6 +45,8 @@ class TenantResources:
         self._services = services
         self._only_tenant = only_tenant
         self._model = model
+        self.without_demo: set[str] = set()
+        """Tenants that have chosen models on the page of a server that was started as a demo. The next start is one."""
         self._saved = dict(saved)
         self._restricted_settings: dict[str, Settings] = {}
         self._restricted_services: dict[tuple[str, bool], Services] = {}
@@ -55,7 +57,8 @@ class TenantResources:
         if tenant not in self._restricted_settings:
             rights = find_rights(self._settings, tenant, self._only_tenant)
             if rights is None:
-                self._restricted_settings[tenant] = self.saved(tenant).apply(self._settings)
+                settings = self.saved(tenant).apply(self._settings)
+                self._restricted_settings[tenant] = settings.for_model("") if tenant in self.without_demo else settings
             else:
                 self._restricted_settings[tenant] = restrict_settings(self._settings, tenant, rights)
         return self._restricted_settings[tenant]
@@ -79,12 +82,16 @@ class TenantResources:
         """Return what a tenant has added to the settings on the page."""
         return self._saved.get(tenant, NOTHING)
 
-    def save(self, tenant: str, saved: PageSettings) -> None:
+    def save(self, tenant: str, saved: PageSettings, *, chooses_models: bool) -> None:
         """Use what a tenant has added to the settings. Runs that go on keep what they have."""
         self._saved[tenant] = saved
+        if not saved.has_models:
+            self.without_demo.discard(tenant)
+        elif chooses_models and is_demo(self._model):
+            self.without_demo.add(tenant)
         self._restricted_settings.pop(tenant, None)
-        for is_demo in (False, True):
-            self._restricted_services.pop((tenant, is_demo), None)
+        for plays_demo in (False, True):
+            self._restricted_services.pop((tenant, plays_demo), None)
 
     async def aclose(self) -> None:
         """Close the connections of all tenants."""
@@ -116,10 +123,10 @@ class TenantResources:
     def _share(self, tenant: str) -> Services:
         """Return all services, with the tenant's own part of the memories."""
         base, settings, saved = self._services, self.settings(tenant), self.saved(tenant)
-        if saved.has_models and not self._model:
+        if saved.has_models and not settings.override_model:
             models = ConfiguredModels(settings.chat_settings())
             self._close.append(models.aclose)
-            base = replace(base, models=models)
+            base = replace(base, models=models, is_demo=False)
         if saved is not NOTHING:
             base = replace(base, tools=settings.tool_settings, secrets=settings.secrets)
         memories = base.integrations.get(Memories)

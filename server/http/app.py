@@ -184,8 +184,7 @@ def make_app(app_state: AppState) -> FastAPI:
     app.add_middleware(
         RequestLimits, operations=operations, refuse=_respond_refusal, max_body_bytes=section.max_body_bytes
     )
-    is_demo = app_state.services.is_demo
-    app.add_middleware(RequestLog, operations=operations, refuse=_respond_refusal, is_demo=is_demo)
+    app.add_middleware(RequestLog, operations=operations, refuse=_respond_refusal, is_demo=lambda: app_state.is_demo)
     app.add_exception_handler(RagflowLgError, _handle_error)
     app.add_exception_handler(HTTPException, _handle_http_exception)
     app.add_exception_handler(RequestValidationError, _handle_validation_error)

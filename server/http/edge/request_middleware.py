@@ -113,13 +113,13 @@ class RequestLog:
         operations: Operations,
         refuse: Callable[[Request, RequestError], Response],
         *,
-        is_demo: bool,
+        is_demo: Callable[[], bool],
     ) -> None:
         """Create the middleware. ``refuse`` builds the response after an unexpected error."""
         self._app = app
         self._operations = operations
         self._refuse = refuse
-        self._headers = (*_DEFAULT_HEADERS, (DEMO_HEADER, b"true")) if is_demo else _DEFAULT_HEADERS
+        self._is_demo = is_demo
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -130,7 +130,8 @@ class RequestLog:
         method, path, client = scope["method"], scope["path"], scope.get("client")
         given = Headers(scope=scope).get("x-request-id", "")  # of a proxy or client
         notes = RequestNotes(given if _ID.fullmatch(given) else secrets.token_hex(16), client[0] if client else "")
-        recorder = _ResponseRecorder(self._operations, send, notes.request_id, self._headers)
+        headers = (*_DEFAULT_HEADERS, (DEMO_HEADER, b"true")) if self._is_demo() else _DEFAULT_HEADERS
+        recorder = _ResponseRecorder(self._operations, send, notes.request_id, headers)
         with use_notes(notes), self._operations.spans.span(method, scope["headers"]) as span:
             try:
                 await self._app(scope, receive, recorder.send)

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, Field, SecretStr
 from starlette.requests import Request
 
-from ragflow_lg.adapters.chat.chat_settings import DEMO
+from ragflow_lg.adapters.chat.chat_settings import DEMO, is_demo
 from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
 from ragflow_lg.adapters.http.address_guard import AddressGuard
 from ragflow_lg.adapters.known_providers import PROVIDERS
@@ -65,7 +65,7 @@ class NeedsAnswer(BaseModel):
     missing: Annotated[list[NeedAnswer], Field(description="What is missing; also what only the demo model answers.")]
     present: list[NeedAnswer]
     is_demo: Annotated[bool, Field(description="Whether the demo model answers, with samples in place of services.")]
-    server_model: Annotated[str, Field(description="The model of `--model`, which replaces all others; else empty.")]
+    chose_demo: Annotated[bool, Field(description="Whether the page has chosen the demo for this agent.")]
     questions: Annotated[list[str], Field(description="Up to three questions that fit the agent.")]
 
 
@@ -75,16 +75,18 @@ async def get_needs(request: Request, agent: Agent) -> NeedsAnswer:
     app_state = get_app_state(request)
     row = await find_version(app_state.database, agent, "")
     plan = (await get_turns(request).canvases.compile(row)).plan
-    needs = await asyncio.to_thread(list_needs, plan, app_state.settings_of(agent.tenant))
-    needs = [need for need in needs if not (app_state.model and need.kind == "model")]
+    settings = app_state.settings_of(agent.tenant)
+    has_model = bool(settings.override_model) and not is_demo(settings.override_model)
+    needs = await asyncio.to_thread(list_needs, plan, settings)
+    needs = [need for need in needs if not (has_model and need.kind == "model")]
     missing = [need for need in needs if need.state in ("missing", "demo")]
-    is_demo = app_state.services_of(agent.tenant, agent.id).is_demo
+    plays_demo = app_state.services_of(agent.tenant, agent.id).is_demo
     return NeedsAnswer(
-        ready=is_demo or all(need.state != "missing" for need in missing),
+        ready=plays_demo or all(need.state != "missing" for need in missing),
         missing=[_build_need(need) for need in missing],
         present=[_build_need(need) for need in needs if need not in missing],
-        is_demo=is_demo,
-        server_model=app_state.model,
+        is_demo=plays_demo,
+        chose_demo=app_state.resources is not None and agent.id in app_state.resources.saved(agent.tenant).demo,
         questions=find_questions(plan),
     )
 
@@ -214,7 +216,8 @@ async def change_settings(body: SettingsChange, request: Request, caller: Authen
     resources = require_rights(app_state, caller.tenant)
     changed = await _change(body, resources, app_state, caller.tenant)
     await store_page_settings(app_state.database, caller.tenant, changed)
-    resources.save(caller.tenant, changed)
+    chooses_models = bool(body.providers or body.models or body.default_model)
+    resources.save(caller.tenant, changed, chooses_models=chooses_models)
     names = (*body.providers, *body.models, *body.tools, *body.demo, body.default_model or "")
     audit("settings.changed", names=", ".join(filter(None, names))[:500])
     return await _build_settings(app_state, caller.tenant)

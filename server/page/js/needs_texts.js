@@ -15,11 +15,6 @@ export const NEEDS_TEXTS = {
     "缺少的服务返回示例数据，不会发送邮件或网络请求。",
   ],
   noKeyFound: ["No key of a model provider was found.", "未找到模型提供商的密钥。"],
-  serverModel: [
-    "The server was started with --model demo, which replaces all models. What you save here is used once it is started "
-    + "without that option:",
-    "服务器以 --model demo 启动，演示模型会替换所有模型。此处保存的设置在去掉该选项并重启后生效：",
-  ],
   chooseModel: ["Choose a model", "选择模型"],
   tryDemo: ["Use the demo", "使用演示模式"],
   endDemo: ["End the demo", "结束演示"],

@@ -84,15 +84,14 @@ function Card({ api, agent, needs, done, onMended }) {
   return html`<section class="needs" aria-label=${t(missing.length ? "missing" : "chooseModel")} data-state=${missing.length ? "missing" : "demo"}>
     ${missing.length > 0 && html`<header><${Icon} name="alert-triangle" />
       <h3>${`${t("missing")}: ${missing.map(describe).join(", ")}`}</h3></header>`}
-    ${needs.server_model && html`<p class="hint">${t("serverModel")} <code>ragflow-lg serve …</code></p>`}
     ${settings && !settings.may_change && html`<p class="hint">${settings.reason}</p>`}
     <ul>${shown.map((/** @type {any} */ need) => html`<${Need} key=${`${need.kind} ${need.name}`} api=${api} need=${need}
       settings=${settings} isOnly=${!missing.length} onMended=${mended} />`)}</ul>
     ${done && html`<p class="outcome" data-state="done" role="status"><${Icon} name="circle-check" /> ${done}</p>`}
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-    ${settings?.may_change && !needs.server_model && (missing.length > 0 || needs.is_demo) && html`<footer>
-      <button type="button" class="quiet" onClick=${() => setDemo(!needs.is_demo)}><${Icon} name="play" />
-        ${t(needs.is_demo ? "endDemo" : "tryDemo")}</button></footer>`}
+    ${settings?.may_change && (needs.chose_demo || (missing.length > 0 && !needs.is_demo)) && html`<footer>
+      <button type="button" class="quiet" onClick=${() => setDemo(!needs.chose_demo)}><${Icon} name="play" />
+        ${t(needs.chose_demo ? "endDemo" : "tryDemo")}</button></footer>`}
   </section>`;
 }
 

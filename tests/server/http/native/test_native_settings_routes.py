@@ -90,6 +90,26 @@ async def test_the_demo_answers_for_one_agent(tmp_path: Path) -> None:
         assert await needs(plain) == (True, [("model", "")])  # without a key, the demo model answers as well
 
 
+async def test_models_that_are_chosen_end_the_demo_of_a_server_until_its_next_start(tmp_path: Path) -> None:
+    async with MockLLM([reply("real")]) as llm:
+        change = {"providers": {"Local": {"base_url": llm.base_url}}, "default_model": "tiny@Local"}
+        plain = canvas(
+            ("begin", "Begin", {}, ["LLM:0"]),
+            ("LLM:0", "LLM", {"prompts": [{"role": "user", "content": "{sys.query}"}]}, ["Message:0"]),
+            ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, []),
+        )
+        for title in ("First", "Second"):
+            async with start_own_server(tmp_path, model="demo") as server:
+                agent, main = native(server, await server.agent(plain, title)), native(server)
+                assert (await agent.get("/needs")).json()["is_demo"] is True
+                played = await agent.post("/runs", json={"query": "hi"})
+                assert (played.headers["x-ragflow-demo"], "real" in played.json()["answer"]) == ("true", False)
+                await main.patch("/settings", json=change)
+                assert (await agent.get("/needs")).json()["is_demo"] is False
+                played = await agent.post("/runs", json={"query": "hi"})
+                assert ("x-ragflow-demo" in played.headers, played.json()["answer"]) == (False, "real")
+
+
 async def test_only_the_owner_adds_to_the_settings_and_only_if_the_operator_allows_it(tmp_path: Path) -> None:
     provider = {"OpenAI": {"api_key": SECRET}}
     calls = (
