@@ -195,10 +195,23 @@ def list_datasets(connection: sqlite3.Connection) -> list[DatasetRecord]:
 
 
 def find_dataset(connection: sqlite3.Connection, name_or_id: str) -> DatasetRecord | None:
-    """Return the dataset with the given name, or else with the given id."""
+    """Return the dataset with the given name, or else with the given id, or else the one that is used for it."""
     query = _DATASETS + "WHERE name = ?1 OR id = ?1 ORDER BY name = ?1 DESC LIMIT 1"
-    row = connection.execute(query, (join_surrogates(name_or_id),)).fetchone()
+    key = join_surrogates(name_or_id)
+    row = connection.execute(query, (key,)).fetchone()
+    if row is None and connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'other_names'").fetchone():
+        query = _DATASETS + "WHERE number = (SELECT dataset FROM other_names WHERE name = ?)"
+        row = connection.execute(query, (key,)).fetchone()
     return DatasetRecord(*row) if row else None
+
+
+def use_dataset(connection: sqlite3.Connection, name: str, dataset: DatasetRecord) -> None:
+    """Use a dataset wherever another name or id occurs that no dataset has."""
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS other_names "
+        "(name TEXT PRIMARY KEY, dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE)"
+    )
+    connection.execute("INSERT OR REPLACE INTO other_names VALUES (?, ?)", (join_surrogates(name), dataset.number))
 
 
 def add_dataset(

@@ -1,8 +1,8 @@
 /** The form that adds files to a dataset, one after the other. The first one makes the dataset if it is missing. */
 
-import { html, useState } from "../vendor/preact.js";
+import { html, useEffect, useState } from "../vendor/preact.js";
 import { Icon } from "./icons.js";
-import { fill, Line } from "./model_form.js";
+import { Choice, fill, Line } from "./model_form.js";
 import { t } from "./texts.js";
 
 const MEDIA = "application/octet-stream";
@@ -17,6 +17,12 @@ export function DatasetForm({ api, dataset, isNew, onSaved }) {
   const [size, setSize] = useState(/** @type {any} */ (null));
   const [problems, setProblems] = useState(/** @type {string[]} */ ([]));
   const [isOver, setOver] = useState(false);
+  const [others, setOthers] = useState(/** @type {any[]} */ ([]));
+  const [use, setUse] = useState("");
+  const canUse = isNew && Boolean(dataset);
+  useEffect(() => { if (canUse) api.ragflow("datasets?page_size=100").then(setOthers, () => undefined); }, [api]);
+  const choose = () => api.request(`native/v1/datasets/${encodeURIComponent(dataset)}`, { method: "PUT", body: { use } })
+    .then((found) => onSaved(`${found.name}: ${fill(t("datasetSize"), found)}`), (error) => setProblems([error.message]));
   const add = async (/** @type {File[]} */ files) => {
     const failed = [];
     let answer = null;
@@ -43,8 +49,7 @@ export function DatasetForm({ api, dataset, isNew, onSaved }) {
     setOver(false);
     if (!isLocked && event.dataTransfer.files.length) add([...event.dataTransfer.files]);
   };
-  return html`<div class="mend">
-    ${isNew && html`<${Line} label=${t("datasetName")} value=${name} onInput=${setName} isRequired=${!dataset}
+  const files = html`${isNew && html`<${Line} label=${t("datasetName")} value=${name} onInput=${setName} isRequired=${!dataset}
       placeholder=${dataset} />`}
     <label class="drop" data-over=${isOver} data-locked=${isLocked} onDrop=${drop} onDragLeave=${() => setOver(false)}
       onDragOver=${(/** @type {Event} */ event) => { event.preventDefault(); setOver(true); }}>
@@ -53,7 +58,11 @@ export function DatasetForm({ api, dataset, isNew, onSaved }) {
       <small class="hint">${t("fileKinds")}</small>
       <input class="hidden" type="file" multiple disabled=${isLocked} aria-label=${t("addFiles")}
         onChange=${(/** @type {any} */ e) => { add([...e.target.files]); e.target.value = ""; }} /></label>
-    ${size && html`<p class="outcome" data-state="done" role="status"><${Icon} name="circle-check" /> ${fill(t("datasetSize"), size)}</p>`}
+    ${size && html`<p class="outcome" data-state="done" role="status"><${Icon} name="circle-check" /> ${fill(t("datasetSize"), size)}</p>`}`;
+  return html`<div class="mend">
+    ${others.length > 0 && html`<${Choice} label=${t("dataset")} value=${use} onChange=${setUse}
+      options=${[["", t("newDataset")], ...others.map((each) => [each.id, each.name])]} />`}
+    ${use ? html`<p class="mend-actions"><button type="button" class="primary" onClick=${choose}>${t("save")}</button></p>` : files}
     ${problems.map((problem) => html`<p class="outcome" data-state="failed" role="alert"><${Icon} name="circle-x" /> ${problem}</p>`)}
   </div>`;
 }

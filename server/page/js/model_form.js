@@ -89,7 +89,7 @@ function split(id) {
 }
 
 /** @param {{label: string, value: string, options: string[][], onChange: (value: string) => void}} props */
-function Choice({ label, value, options, onChange }) {
+export function Choice({ label, value, options, onChange }) {
   return html`<label class="field"><span>${label}</span>
     <select value=${value} onChange=${(/** @type {any} */ e) => onChange(e.target.value)}>
       ${options.map(([key, text]) => html`<option value=${key} selected=${key === value}>${text}</option>`)}</select></label>`;

@@ -36,6 +36,7 @@ export const NEEDS_TEXTS = {
   answeredIn: ["Answered in {seconds} s: {answer}", "{seconds} 秒内回答：{answer}"],
   save: ["Save", "保存"],
   saving: ["Saving …", "保存中……"],
+  dataset: ["Dataset", "数据集"],
   datasetName: ["Name of the dataset", "数据集名称"],
   dropFiles: ["Drop files here, or choose them", "将文件拖到此处，或选择文件"],
   fileKinds: ["txt, md, html, csv, json, docx, pdf, pptx, xlsx", "txt、md、html、csv、json、docx、pdf、pptx、xlsx"],

@@ -1,13 +1,16 @@
 """What an agent needs, and what the page adds to the settings: models, keys and datasets."""
 
+import base64
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.settings.server_section import ServerSection
+from ragflow_lg.services.knowledge import Knowledge
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.harness.rows import each_row
 from tests.server.http.app_server import canvas
@@ -70,6 +73,19 @@ async def test_what_is_missing_is_added_and_used_without_a_restart(tmp_path: Pat
             assert (await native(server).get("/settings")).json()["usable"] == ["tiny@Local"]
             removed = await native(server).patch("/settings", json={"providers": {"Local": None}})
             assert (removed.json()["providers"], removed.json()["usable"]) == ([], [])
+
+
+async def test_another_dataset_is_used_for_a_missing_one(tmp_path: Path) -> None:
+    async with start_own_server(tmp_path) as server:
+        agent, main = native(server, await server.agent(SUPPORT)), native(server)
+        unknown = await main.put("/datasets/d1", json={"use": "Manual"})
+        assert unknown.status_code == 404
+        await main.put("/datasets/m/documents?name=a.txt&dataset_name=Manual", content=b"Tea is free.")
+        assert (await main.put("/datasets/d1", json={"use": "Manual"})).json()["name"] == "Manual"
+        assert (await needs(agent))[1] == [("model", "qwen-max@Gate")]
+        assert (await server.app_state.services.of(Knowledge).datasets(["d1"]))["d1"].name == "Manual"
+        await main.put("/datasets/d1/documents?name=b.txt", content=b"Two.")  # it goes to the dataset that is used
+        assert (await main.put("/datasets/d1", json={"use": "m"})).json()["documents"] == 2
 
 
 async def test_the_demo_answers_for_one_agent(tmp_path: Path) -> None:
@@ -152,6 +168,20 @@ async def test_what_cannot_be_used_is_refused(tmp_path: Path, change: dict[str, 
     async with start_own_server(tmp_path) as server:
         refused = await native(server).patch("/settings", json=change)
         assert (refused.status_code, message in refused.text, SECRET in refused.text) == (422, True, False)
+
+
+async def test_what_is_saved_is_encrypted_and_needs_its_key(tmp_path: Path) -> None:
+    keys = {"encryption_keys": ({"id": "2027", "key": base64.b64encode(b"k" * 32).decode()},)}
+    provider = {"providers": {"OpenAI": {"api_key": SECRET}}}
+    for sections, is_plain in (({}, True), (keys, False)):
+        folder = tmp_path / str(is_plain)
+        folder.mkdir()
+        async with start_own_server(folder, sections=sections) as server:
+            await native(server).patch("/settings", json=provider)
+        assert (SECRET.encode() in b"".join(file.read_bytes() for file in folder.glob("server.db*"))) is is_plain
+    with pytest.raises(SettingsError, match="saved on the page cannot be read"):
+        async with start_own_server(folder):
+            pass
 
 
 async def test_a_key_goes_to_no_other_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
