@@ -219,36 +219,39 @@ def _draw(
     sketch: Sketch, paths: Mapping[str, Sequence[str]], boxes: Mapping[str, Box], direction: Direction
 ) -> Arrangement:
     """Return the arrangement of boxes, moved into the drawing. The entry into a body is not drawn."""
-    left, top = (min(getattr(box, name) for box in boxes.values()) - MARGIN for name in ("x", "y"))
+    drawn = [edge for edge in sketch.edges if edge.source not in paths[edge.target][:-1]]
+    bends = [_bends(boxes[edge.source], boxes[edge.target], direction) for edge in drawn]
+    # A curve stays inside the polygon of its four points, also one that leads back.
+    xs, ys = ([point[axis] for points in bends for point in points] for axis in (0, 1))
+    left = min([box.x for box in boxes.values()] + xs) - MARGIN
+    top = min([box.y for box in boxes.values()] + ys) - MARGIN
+    right = max([box.x + box.width for box in boxes.values()] + xs) + MARGIN
+    bottom = max([box.y + box.height for box in boxes.values()] + ys) + MARGIN
     moved = {id_: replace(box, x=box.x - left, y=box.y - top) for id_, box in boxes.items()}
-    wires = [
-        _wire(edge, moved[edge.source], moved[edge.target], direction)
-        for edge in sketch.edges
-        if edge.source not in paths[edge.target][:-1]
-    ]
-    right = max(box.x + box.width for box in moved.values())
-    bottom = max(box.y + box.height for box in moved.values())
-    return Arrangement(moved, wires, right + MARGIN, bottom + MARGIN)
+    wires = [_wire(edge, moved[edge.source], moved[edge.target], direction) for edge in drawn]
+    return Arrangement(moved, wires, right - left, bottom - top)
+
+
+def _bends(source: Box, target: Box, direction: Direction) -> tuple[tuple[float, float], ...]:
+    """Return the four points of a curve that leaves and enters along the flow."""
+    if direction == "down":
+        start = source.x + source.width / 2, source.y + source.height
+        end = target.x + target.width / 2, target.y - 2
+        reach = max(28.0, abs(end[1] - start[1]) / 2)
+        return start, (start[0], start[1] + reach), (end[0], end[1] - reach), end
+    start, end = (source.x + source.width, source.y + HEAD / 2), (target.x - 2, target.y + HEAD / 2)
+    reach = max(40.0, abs(end[0] - start[0]) / 2)
+    return start, (start[0] + reach, start[1]), (end[0] - reach, end[1]), end
 
 
 def _wire(edge: SketchEdge, source: Box, target: Box, direction: Direction) -> Wire:
-    """Return an edge as a curve that leaves and enters along the flow."""
-    if direction == "down":
-        start, end = (
-            (source.x + source.width / 2, source.y + source.height),
-            (target.x + target.width / 2, target.y - 2),
-        )
-        reach = max(28.0, abs(end[1] - start[1]) / 2)
-        bends = (start[0], start[1] + reach), (end[0], end[1] - reach)
-    else:
-        start, end = (source.x + source.width, source.y + HEAD / 2), (target.x - 2, target.y + HEAD / 2)
-        reach = max(40.0, abs(end[0] - start[0]) / 2)
-        bends = (start[0] + reach, start[1]), (end[0] - reach, end[1])
-    points = (start, *bends, end)
+    """Return an edge as a curve, with the position of its label."""
+    points = _bends(source, target, direction)
+    end = points[-1]
     path = "M{:.1f},{:.1f} C{:.1f},{:.1f} {:.1f},{:.1f} {:.1f},{:.1f}".format(*(v for point in points for v in point))
     t = LABEL_AT
     shares = (1 - t) ** 3, 3 * (1 - t) ** 2 * t, 3 * (1 - t) * t**2, t**3
     x, y = (sum(share * point[axis] for share, point in zip(shares, points, strict=True)) for axis in (0, 1))
-    if direction == "right" and end[0] > start[0]:  # beside the target
+    if direction == "right" and end[0] > points[0][0]:  # beside the target
         x = min(x, end[0] - text_width(edge.label, LABEL_SIZE) / 2 - 12)
     return Wire(edge, path, x, y)

@@ -1,7 +1,8 @@
 import random
+import re
 import time
 
-from ragflow_lg.dsl_compiler.drawing.arrangement import Arrangement, Box, arrange
+from ragflow_lg.dsl_compiler.drawing.arrangement import Arrangement, Box, arrange, arrange_as_in_editor
 from ragflow_lg.dsl_compiler.drawing.sketch import Sketch, SketchEdge, SketchNode
 
 
@@ -83,3 +84,14 @@ def test_the_label_of_a_steep_edge_stands_beside_its_target() -> None:
         nearest = next(iter(sorted(middles, key=lambda id_, y=wire.label_y: abs(middles[id_] - y))))
         assert nearest == wire.edge.target
         assert wire.label_x < arrangement.boxes[nearest].x
+
+
+def test_an_edge_that_leads_back_stays_inside_the_drawing() -> None:
+    nodes = (SketchNode("a", "A", "X", ""), SketchNode("b", "B", "X", ""))
+    sketch = Sketch("", nodes, (SketchEdge("a", "b"),), {"a": (400.0, 0.0), "b": (0.0, 700.0)})
+    arrangement = arrange_as_in_editor(sketch)
+    (wire,) = arrangement.wires
+    numbers = [float(number) for number in re.findall(r"-?[0-9.]+", wire.path)]
+    assert min(numbers) >= 0
+    assert max(numbers[::2]) <= arrangement.width
+    assert max(numbers[1::2]) <= arrangement.height
