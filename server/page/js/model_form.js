@@ -88,11 +88,19 @@ function split(id) {
   return parts.length < 2 ? [id, ""] : [parts[0], parts[parts.length - 1]];
 }
 
+let fields = 0;
+
+/** @returns {string} An id for a field, which nothing else on the page has. */
+function useId() {
+  return useState(() => `mend-${++fields}`)[0];
+}
+
 /** @param {{label: string, value: string, options: string[][], onChange: (value: string) => void}} props */
 export function Choice({ label, value, options, onChange }) {
-  return html`<label class="field"><span>${label}</span>
-    <select value=${value} onChange=${(/** @type {any} */ e) => onChange(e.target.value)}>
-      ${options.map(([key, text]) => html`<option value=${key} selected=${key === value}>${text}</option>`)}</select></label>`;
+  const id = useId();
+  return html`<div class="field"><label for=${id}>${label}</label>
+    <select id=${id} value=${value} onChange=${(/** @type {any} */ e) => onChange(e.target.value)}>
+      ${options.map(([key, text]) => html`<option value=${key} selected=${key === value}>${text}</option>`)}</select></div>`;
 }
 
 /**
@@ -100,7 +108,8 @@ export function Choice({ label, value, options, onChange }) {
  *   kind?: string, placeholder?: string}} props
  */
 export function Line({ label, value, onInput, isSecret, isRequired, kind, placeholder }) {
-  return html`<label class="field"><span>${label}</span>
-    <input type=${isSecret ? "password" : kind ?? "text"} autocomplete="off" spellcheck="false" value=${value}
-      required=${isRequired} placeholder=${placeholder} onInput=${(/** @type {any} */ e) => onInput(e.target.value)} /></label>`;
+  const id = useId();
+  return html`<div class="field"><label for=${id}>${label}</label>
+    <input id=${id} type=${isSecret ? "password" : kind ?? "text"} autocomplete="off" spellcheck="false" value=${value}
+      required=${isRequired} placeholder=${placeholder} onInput=${(/** @type {any} */ e) => onInput(e.target.value)} /></div>`;
 }

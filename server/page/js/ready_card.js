@@ -73,7 +73,8 @@ function Card({ api, agent, needs, done, onMended }) {
   };
   const missing = needs.missing.filter((/** @type {any} */ need) => need.state === "missing");
   const shown = needs.missing.length || !needs.is_demo ? needs.missing : [{ kind: "model", name: "", label: "model", users: [] }];
-  const names = needs.present.map((/** @type {any} */ need) => need.name).filter(Boolean);
+  const names = needs.present.map((/** @type {any} */ need) => need.name)
+    .filter((/** @type {string} */ name) => name && !done.startsWith(`${name}:`));
   const setDemo = (/** @type {boolean} */ isDemo) => api.request("native/v1/settings", {
     method: "PATCH", body: { demo: { [agent]: isDemo } },
   }).then(() => mended(), (error) => setProblem(error.message));

@@ -79,7 +79,7 @@ function Checks({ api }) {
   for (const check of value?.checks ?? []) found[!check.is_well ? "failed" : check.advice ? "note" : "well"].push(check);
   const count = found.well.length;
   const show = (/** @type {string} */ state) => found[state].map((check) => html`<${Row} key=${check.what} icon=${MARKS[state]}
-    state=${state} about=${check.advice} title=${html`<span class="unseen">${t(TEXTS[state])}: </span>${check.what}`} />`);
+    state=${state} about=${check.advice} title=${html`<span class="unseen">${t(TEXTS[state])}: </span>${check.what[0].toUpperCase()}${check.what.slice(1)}`} />`);
   const isWaiting = isBusy || (!value && !problem);
   return html`<${Section} title=${t("checks")} problem=${problem} action=${html`<button type="button" disabled=${isWaiting}
       onClick=${again}>${t(isWaiting ? "checking" : "checkAgain")}</button>`}>
@@ -96,9 +96,9 @@ function Models({ api, settings, onChange, onSaved }) {
     setOpen(false);
     onSaved();
   };
-  const action = mayChange && html`<button type="button" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${t("addProvider")}</button>`;
+  const action = mayChange && html`<button type="button" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${t("chooseModel")}</button>`;
   return html`<${Section} title=${t("models")} action=${action}>
-    ${isOpen && html`<${ModelForm} api=${api} settings=${{ ...settings, usable: [] }} wanted="" onSaved=${saved} />`}
+    ${isOpen && html`<${ModelForm} api=${api} settings=${settings} wanted="" onSaved=${saved} />`}
     <ul class="rows">
       ${!settings.usable.length && html`<li><span class="hint">${t("noModels")}</span></li>`}
       ${settings.usable.map((/** @type {string} */ id) => html`<${Row} key=${id} icon="brain" title=${html`<code>${id}</code>`} />`)}
