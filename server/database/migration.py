@@ -26,7 +26,7 @@ LOCK_WAIT_S = 120
 _LOCK = "ragflow-lg tables"
 
 
-def migrate(connection: Connection) -> None:
+def migrate(connection: Connection, revision: str = "head") -> None:
     """Apply the missing ``migrations/versions``, in one transaction if the database supports it.
 
     Replicas that start at the same time migrate one after the other. MySQL and MariaDB commit each table separately.
@@ -38,12 +38,12 @@ def migrate(connection: Connection) -> None:
 
     def steps(current: Any, _: Any) -> Any:
         try:
-            return scripts._upgrade_revs("head", current)  # pyright: ignore[reportPrivateUsage]  # no public equivalent
+            return scripts._upgrade_revs(revision, current)  # pyright: ignore[reportPrivateUsage]  # no public equivalent
         except CommandError as error:
             advice = "Use that version, or name a new database in [server] database."
             raise DatabaseError(f"Another version of the server has made the database: {error}. {advice}") from error
 
-    with EnvironmentContext(Config(), scripts, fn=steps, destination_rev="head") as environment:
+    with EnvironmentContext(Config(), scripts, fn=steps, destination_rev=revision) as environment:
         environment.configure(connection=connection, target_metadata=Row.metadata, render_as_batch=True)
         with _lock(connection), _use_binary_collation(connection), environment.begin_transaction():
             environment.run_migrations()

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec import Struct
-from sqlalchemy import delete, select
+from sqlalchemy import delete, func, select, tuple_
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.agent_repository import AgentRepository
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MAX_OF_CONVERSATION = 20
 """How many sessions of a conversation are considered: one more for each message that the user has changed."""
 RUN_PAGE = 100
+EXCERPT_CHARS = 60
+"""How much of a message is shown before and after what was searched."""
 _NEWEST = (SessionRow.update_ms.desc(), SessionRow.id.desc())
 _LAST = (RunRow.start_ms.desc(), RunRow.id.desc())
 
@@ -39,6 +41,7 @@ class SessionQuery(Struct, frozen=True):
     page_size: int = 30
     order: Literal["create", "update"] = "update"
     is_descending: bool = True
+    has_pinned_first: bool = False
 
 
 async def find_older_sessions(database: Database, before_ms: int, after: str, limit: int) -> list[tuple[str, str, str]]:
@@ -83,7 +86,8 @@ class SessionRepository(TenantRepository[SessionRow]):
             statement = statement.where(SessionRow.create_ms <= query.until_ms)
         order = (SessionRow.create_ms if query.order == "create" else SessionRow.update_ms, SessionRow.id)
         directed = [column.desc() if query.is_descending else column.asc() for column in order]
-        return await self._database.page(statement, directed, query.page, query.page_size)
+        pinned = [SessionRow.is_pinned.desc()] if query.has_pinned_first else []
+        return await self._database.page(statement, [*pinned, *directed], query.page, query.page_size)
 
     async def of_conversation(self, agent_id: str, user_id: str, conversation: str) -> list[SessionRow]:
         """Return the newest sessions of a chat program's conversation of a user with an agent, newest first."""
@@ -122,6 +126,15 @@ class SessionRepository(TenantRepository[SessionRow]):
                 )
         return messages
 
+    async def excerpts(self, session_ids: Sequence[str], text: str) -> dict[str, str]:
+        """Return what stands around a text in the first message of each of these sessions that contains it."""
+        contains = MessageRow.content.contains(text, autoescape=True)
+        mine = self._mine(MessageRow, session_id=list(session_ids))
+        first = select(MessageRow.session_id, func.min(MessageRow.number)).where(*mine, contains)
+        place = tuple_(MessageRow.session_id, MessageRow.number)
+        found = select(MessageRow).where(*mine, place.in_(first.group_by(MessageRow.session_id)))
+        return {row.session_id: _cut_around(row.content, text) for row in await self._database.all(found)}
+
     async def answers(self, run_ids: Sequence[str]) -> dict[str, str]:
         """Return the answers that runs have given, by run."""
         found = select(MessageRow).where(*self._mine(MessageRow, run_id=list(run_ids), role="assistant"))
@@ -136,6 +149,15 @@ class SessionRepository(TenantRepository[SessionRow]):
             return is_known
 
 
+def _cut_around(content: str, text: str) -> str:
+    """Return the part of a content around a text, in one line."""
+    at = max(content.lower().find(text.lower()), 0)
+    start = max(at - EXCERPT_CHARS, 0)
+    end = at + len(text) + EXCERPT_CHARS
+    part = " ".join(content[start:end].split())
+    return f"{'…' * (start > 0)}{part}{'…' * (end < len(content))}"
+
+
 class RunRepository(TenantRepository[RunRow]):
     """One tenant's runs."""
 
@@ -144,6 +166,13 @@ class RunRepository(TenantRepository[RunRow]):
     async def newest(self, session_id: str) -> RunRow | None:
         """Return the run in a session that started last, or None."""
         return await self._database.first(self._select(session_id=session_id).order_by(*_LAST).limit(1))
+
+    async def newest_of(self, session_ids: Sequence[str]) -> dict[str, RunRow]:
+        """Return the run that started last in each of these sessions, by session."""
+        mine = self._mine(session_id=list(session_ids))
+        last = select(RunRow.session_id, func.max(RunRow.start_ms)).where(*mine).group_by(RunRow.session_id)
+        found = select(RunRow).where(*mine, tuple_(RunRow.session_id, RunRow.start_ms).in_(last))
+        return {row.session_id: row for row in await self._database.all(found.order_by(RunRow.id))}
 
     async def later(self, run: RunRow) -> AsyncGenerator[RunRow]:
         """Yield the runs in a run's session that started after it, oldest first."""

@@ -83,7 +83,11 @@ class SessionRow(Row):
     """A conversation. It uses the version it began with, unless another one is pinned."""
 
     __tablename__ = "sessions"
-    __table_args__ = (Index(None, "tenant", "agent_id", "update_ms"), Index(None, "tenant", "conversation"))
+    __table_args__ = (
+        Index(None, "tenant", "agent_id", "update_ms"),
+        Index(None, "tenant", "agent_id", "is_pinned", "update_ms"),
+        Index(None, "tenant", "conversation"),
+    )
 
     id: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
     agent_id: Mapped[str] = mapped_column(LineText(ID_CHARS))
@@ -104,6 +108,8 @@ class SessionRow(Row):
     errors: Mapped[str] = mapped_column(EncryptedText("sessions.errors"), default="")
     stored_bytes: Mapped[int] = mapped_column(BigInteger, default=0)
     """Bytes that its turns have written to the session store."""
+    is_pinned: Mapped[bool] = mapped_column(Boolean, default=False)
+    """Whether its owner wants it above the others."""
     create_ms: Mapped[int] = mapped_column(BigInteger)
     update_ms: Mapped[int] = mapped_column(BigInteger)
 

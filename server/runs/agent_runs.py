@@ -79,6 +79,10 @@ class AgentSessions:
         """Return a page of runs, newest first, and their total number, in one session or, for ``""``, in all."""
         return await self._runs.find(self._agent.id, session_id, page, page_size)
 
+    async def newest_runs(self, session_ids: Sequence[str]) -> dict[str, RunRow]:
+        """Return the run that started last in each of these sessions, by session."""
+        return await self._runs.newest_of(session_ids)
+
     async def outcome(self, run: RunRow) -> tuple[list[MessageRow], list[Pause]]:
         """Return the messages in a run's session and the pauses that the session is waiting at."""
         session = await self.session(run.session_id)

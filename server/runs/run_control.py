@@ -270,6 +270,13 @@ class RunControl(AgentSessions):
         await self._sessions.set(session.id, version_id=version_id)
         audit("session.changed", agent=self._agent.id, session=session.id, version=version_id)
 
+    async def change_session(self, session: SessionRow, **values: str | bool | None) -> None:
+        """Change what a session's owner may choose, such as its name. None leaves a value as it is."""
+        changed = {name: value for name, value in values.items() if value is not None}
+        if changed:
+            await self._sessions.set(session.id, **changed)
+            audit("session.changed", agent=self._agent.id, session=session.id, what=",".join(changed))
+
     async def prune_session(self, session: SessionRow, limits: PruneLimits, *, is_dry_run: bool) -> Pruned:
         """Delete the stored steps of a session's old turns. Its messages and runs stay in the database.
 

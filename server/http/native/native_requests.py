@@ -211,6 +211,17 @@ class OpenSession(Body):
     version: Version = ""
 
 
+class SessionChange(Body):
+    """What changes in a session; what is left out stays."""
+
+    model_config = with_examples({"name": "Where is the parcel?"}, {"pinned": True})
+
+    name: Annotated[Annotated[Line, Field(min_length=1)] | None, Field(description="Name of the session.")] = None
+    pinned: Annotated[
+        Annotated[bool, Field(strict=True)] | None, Field(description="Whether lists begin with the session.")
+    ] = None
+
+
 class PinRequest(Body):
     """The version that a session uses, starting with its next run."""
 

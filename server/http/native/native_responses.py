@@ -97,14 +97,22 @@ class SessionAnswer(BaseModel):
     user_id: str
     turns: Annotated[int, Field(description="Number of stored runs.")]
     tokens: int
+    pinned: bool
+    status: Annotated[RunState | Literal[""], Field(description="State of its last run; empty if nothing has run.")]
     create_ms: int
     update_ms: int
 
 
-class SessionListAnswer(BaseModel):
-    """A page of sessions, most recently used first."""
+class FoundSession(SessionAnswer):
+    """A conversation in a list."""
 
-    sessions: list[SessionAnswer]
+    excerpt: Annotated[str, Field(description="The first message with `keywords`, cut around them.")] = ""
+
+
+class SessionListAnswer(BaseModel):
+    """A page of sessions, pinned ones first, then most recently used first."""
+
+    sessions: list[FoundSession]
     total: int
 
 
@@ -242,22 +250,34 @@ async def build_run_answer(
     )
 
 
-def build_session_answer(session: SessionRow) -> SessionAnswer:
-    """Build the answer for a session in a list."""
-    return build_answer(SessionAnswer, session, turns=session.rounds or 0, tokens=session.tokens or 0)
+async def build_session_answers(control: RunControl, sessions: Sequence[SessionRow]) -> list[SessionAnswer]:
+    """Build the answers for sessions without their messages."""
+    newest = await control.newest_runs([row.id for row in sessions])
+    states = {id_: cast("RunState", await control.state(run)) for id_, run in newest.items()}
+    return [
+        build_answer(
+            SessionAnswer,
+            row,
+            turns=row.rounds or 0,
+            tokens=row.tokens or 0,
+            pinned=bool(row.is_pinned),
+            status=states.get(row.id, ""),
+        )
+        for row in sessions
+    ]
 
 
 def build_session_whole(
-    session: SessionRow,
+    session: SessionAnswer,
     messages: Sequence[MessageRow],
-    pauses: Sequence[Pause],
+    pauses: Sequence[Pause] = (),
     *,
-    is_busy: bool,
+    is_busy: bool = False,
     expiry: Expiry = NEVER,
 ) -> SessionWhole:
     """Build the answer for a session with its messages and open forms."""
     return SessionWhole(
-        **vars(build_session_answer(session)),
+        **vars(session),
         messages=[
             build_answer(MessageAnswer, row, run_id=row.run_id or "", reference=read_chunks(row.reference))
             for row in messages

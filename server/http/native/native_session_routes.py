@@ -1,4 +1,4 @@
-"""Routes for sessions: create, list, show, delete, open forms, history, pinned version, run file."""
+"""Routes for sessions: create, list, show, change, delete, open forms, history, pinned version, run file."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.agents.drafts import draw_canvas
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionQuery, SessionRepository
-from ragflow_lg.server.http.native.native_requests import OpenSession, PinRequest, PruneRequest
+from ragflow_lg.server.http.native.native_requests import OpenSession, PinRequest, PruneRequest, SessionChange
 from ragflow_lg.server.http.native.native_responses import (
+    FoundSession,
     HistoryAnswer,
     PauseAnswer,
     PruneAnswer,
@@ -30,7 +31,7 @@ from ragflow_lg.server.http.native.native_responses import (
     build_answer,
     build_moment_answer,
     build_pause_answer,
-    build_session_answer,
+    build_session_answers,
     build_session_whole,
 )
 from ragflow_lg.server.http.native.native_routing import Agent, Control, Page, PageSize, make_agent_router
@@ -56,13 +57,15 @@ async def open_session(body: OpenSession, request: Request, agent: Agent, contro
     session, messages = await get_turns(request).open_session(
         agent, version, user_id=body.user_id or agent.tenant, name=body.name, source="workflow", has_prologue=True
     )
-    return build_session_whole(session, messages, [], is_busy=False)
+    (answer,) = await build_session_answers(control, [session])
+    return build_session_whole(answer, messages)
 
 
 @router.get("/sessions", summary="List sessions")
 async def list_sessions(
     request: Request,
     agent: Agent,
+    control: Control,
     user_id: Annotated[str, Query(max_length=255, description="Only sessions of this user.")] = "",
     keywords: Annotated[
         str, Query(max_length=255, description="Only sessions with a message that contains this.")
@@ -70,10 +73,16 @@ async def list_sessions(
     page: Page = 1,
     page_size: PageSize = 30,
 ) -> SessionListAnswer:
-    """List sessions, most recently used first."""
-    query = SessionQuery(user_id=user_id, keywords=keywords, page=page, page_size=page_size)
-    rows, total = await SessionRepository(get_app_state(request).database, agent.tenant).find(agent.id, query)
-    return SessionListAnswer(sessions=[build_session_answer(row) for row in rows], total=total)
+    """List sessions: pinned ones first, then most recently used first."""
+    query = SessionQuery(user_id=user_id, keywords=keywords, page=page, page_size=page_size, has_pinned_first=True)
+    sessions = SessionRepository(get_app_state(request).database, agent.tenant)
+    rows, total = await sessions.find(agent.id, query)
+    excerpts = await sessions.excerpts([row.id for row in rows], keywords) if keywords else {}
+    found = [
+        FoundSession(**vars(answer), excerpt=excerpts.get(answer.id, ""))
+        for answer in await build_session_answers(control, rows)
+    ]
+    return SessionListAnswer(sessions=found, total=total)
 
 
 @router.get("/sessions/{session_id}", summary="Show a session")
@@ -85,7 +94,17 @@ async def get_session(session_id: str, request: Request, agent: Agent, control: 
     pauses = [] if is_busy else await control.pauses(session)
     expiry = await control.expiry(session.id, pauses)
     rows = messages[session.id]
-    return build_session_whole(session, rows, pauses, is_busy=is_busy, expiry=expiry)
+    (answer,) = await build_session_answers(control, [session])
+    return build_session_whole(answer, rows, pauses, is_busy=is_busy, expiry=expiry)
+
+
+@router.patch("/sessions/{session_id}", summary="Rename or pin a session")
+async def change_session(session_id: str, body: SessionChange, control: Control) -> SessionAnswer:
+    """Change the name of a session, or whether it is above the others in lists."""
+    session = await control.session(session_id)
+    await control.change_session(session, name=body.name, is_pinned=body.pinned)
+    (answer,) = await build_session_answers(control, [await control.session(session_id)])
+    return answer
 
 
 @router.delete("/sessions/{session_id}", responses=describe_problems(409), summary="Delete a session")
@@ -143,7 +162,8 @@ async def pin_version(
     session = await control.session(session_id)
     version = await find_version(get_app_state(request).database, agent, body.version)
     await control.pin(session, version.id)
-    return build_session_answer(await control.session(session_id))
+    (answer,) = await build_session_answers(control, [await control.session(session_id)])
+    return answer
 
 
 LIMIT_S = 60.0

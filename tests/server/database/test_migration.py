@@ -5,12 +5,13 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, create_engine, text
 
 from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.server.database import migration
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.database import NEWEST_VERSION, Database, open_database
+from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import Row
 from tests.architecture.sources import ROOT
 from tests.harness.loaded_python import python_command
@@ -35,6 +36,24 @@ def test_migrations_form_a_single_line() -> None:
     assert [len(step.nextrev) for step in steps] == [0] + [1] * (len(steps) - 1)
     assert scripts.get_base() == steps[-1].revision == "first_tables"
     assert steps[0].revision == NEWEST_VERSION
+
+
+async def test_sessions_of_the_first_tables_stay(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/server.db"
+    columns = "tenant, id, agent_id, version_id, user_id, exp_user_id, name, source, conversation, visitor, errors"
+    numbers = "tokens, rounds, duration_s, stored_bytes, create_ms, update_ms"
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        migration.migrate(connection, "first_tables")
+        connection.exec_driver_sql(
+            f"INSERT INTO sessions ({columns}, {numbers}) VALUES "
+            "('acme', 's1', 'a1', 'v1', '', '', 'Old', '', '', '', '', 0, 0, 0, 0, 1, 1)"
+        )
+    engine.dispose()
+    async with open_database(url) as database:
+        row = await SessionRepository(database, "acme").get("s1")
+        assert row is not None
+        assert (row.name, row.is_pinned) == ("Old", False)
 
 
 @pytest.mark.parametrize("version", ["9999", "0001"], ids=["newer", "before the first release"])

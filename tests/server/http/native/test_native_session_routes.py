@@ -36,6 +36,41 @@ async def test_a_session_is_created_listed_shown_and_deleted(server: AppServer) 
     assert problem(await client.post("/sessions", json={"version": "published"})) == (404, "not-found")
 
 
+async def test_a_session_is_renamed_pinned_and_found_with_its_state(server: AppServer) -> None:
+    client = native(server, await server.agent(FORM))
+    long = f"{'x ' * 90}parcel{' y' * 90}"
+    waiting = (await client.post("/runs", json={"query": long})).json()["session_id"]
+    ended = (await client.post("/runs", json={"query": "second"})).json()
+    await client.post(f"/runs/{ended['id']}/resume", json={"fields": {"size": 1}})
+    empty = (await client.post("/sessions", json={"name": "third"})).json()
+    assert (empty["pinned"], empty["status"]) == (False, "")
+    path = f"/sessions/{waiting}"
+    before = (await client.get(path)).json()
+    changed = (await client.patch(path, json={"pinned": True})).json()
+    assert (changed["name"], changed["pinned"]) == (before["name"], True)
+    named = (await client.patch(path, json={"name": "Size"})).json()
+    assert named == {**changed, "name": "Size"}
+    assert named["update_ms"] == before["update_ms"]
+    rows = (await client.get("/sessions")).json()["sessions"]
+    assert rows[0]["id"] == waiting
+    states = {row["id"]: row["status"] for row in rows}
+    assert states == {waiting: "waiting", ended["session_id"]: "succeeded", empty["id"]: ""}
+    assert {row["excerpt"] for row in rows} == {""}
+    (found,) = (await client.get("/sessions?keywords=PARCEL")).json()["sessions"]
+    assert found["excerpt"] == f"…{'x ' * 30}parcel{' y' * 30}…"
+    run_id = (await client.get(f"/runs?session_id={waiting}")).json()["runs"][0]["id"]
+    await client.post(f"/runs/{run_id}/cancel")
+    assert (await client.get(path)).json()["status"] == "cancelled"
+    await client.patch(path, json={"pinned": False})
+    assert (await client.get("/sessions")).json()["sessions"][-1]["id"] == waiting
+    for invalid in ({"name": ""}, {"name": "x" * 256}, {"pinned": 1}, {"colour": "red"}):
+        assert problem(await client.patch(path, json=invalid)) == (422, "invalid")
+    other = native(server, await server.agent(ECHO, "Other"))
+    assert problem(await other.patch(path, json={"name": "Mine"})) == (404, "not-found")
+    strange = {"Authorization": f"Bearer {await server.new_key('stranger')}"}
+    assert problem(await client.patch(path, json={"name": "Mine"}, headers=strange)) == (404, "not-found")
+
+
 async def test_history_has_nodes_times_sizes_and_pages(server: AppServer) -> None:
     client, run = await play_one(server, FORM)
     path = f"/sessions/{run['session_id']}/history"
