@@ -109,6 +109,8 @@ class ModelEndpoint:
         settings = self._settings
         if settings.key_problem and not is_optional:
             raise SettingsError(f"The {self._name} cannot be used: {settings.key_problem}.")
+        if not settings.api_key.isascii():  # a header would not take it
+            raise SettingsError(f"The {self._name} cannot be used: its key has a character that no key has.")
 
     def excerpt(self, text: str, *secrets: str) -> str:
         """Return the beginning of a response in one line, without the key and other secrets."""

@@ -192,6 +192,10 @@ def _endpoint(llm_id: str, name: str, provider: ProviderSettings) -> Endpoint:
         raise _unusable(llm_id, f"the provider {name!r} has no address", f"{section} base_url")
     if not _HTTP_URL.match(base_url):
         raise _unusable(llm_id, f"{base_url!r} is not an HTTP or HTTPS URL", f"{section} base_url")
+    if not provider.api_key.isascii():  # a header would not take it
+        raise _unusable(
+            llm_id, f"the key of {name!r} has a character that no key has", f"the whole key, {section} api_key"
+        )
     needs_key = family not in FAMILIES or FAMILIES[family].needs_key
     if not provider.api_key and base_url.lower().startswith("https:") and needs_key:
         if provider.key_problem:

@@ -60,6 +60,11 @@ def test_a_known_provider_needs_only_a_key() -> None:
     assert model.endpoint.base_url == "https://api.deepseek.com/v1"
 
 
+def test_a_key_that_no_header_takes_is_refused() -> None:
+    with pytest.raises(SettingsError, match="the key of 'DeepSeek' has a character that no key has"):
+        models(providers={"DeepSeek": ProviderSettings(api_key="sk-abcd…1234")}).model("deepseek-chat@DeepSeek")
+
+
 def test_a_model_without_provider_is_served_by_the_provider_that_lists_it_or_the_only_one() -> None:
     other = ProviderSettings("http://127.0.0.1:8/v1", models=("deepseek-chat",))
     configured = models(providers={"A": LOCAL, "B": other})
