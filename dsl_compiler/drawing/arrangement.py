@@ -16,6 +16,7 @@ from ragflow_lg.dsl_compiler.drawing.sketch import Sketch, SketchEdge, SketchNod
 from ragflow_lg.dsl_compiler.drawing.text_size import text_width, wrap_text
 
 Direction = Literal["right", "down"]
+Point = tuple[float, float]
 
 MIN_WIDTH, MAX_WIDTH = 140.0, 280.0
 HEAD, LINE_HEIGHT, CHIP_HEIGHT = 56.0, 17.0, 20.0
@@ -29,6 +30,8 @@ MARGIN, PADDING, BAR = 28.0, 18.0, 44.0
 """Around the drawing, around the nodes inside a container, and the height of a container's bar with its title."""
 MIN_GAP, MAX_GAP, SPACE = 56.0, 190.0, 32.0
 """Between two columns, which labels widen, and between two nodes of a column."""
+APART, MAX_TURN = 16.0, 110.0
+"""Between a node and one that it would cover, and from an edge's end to where it turns against the flow."""
 LABEL_AT = 0.85
 """Where an edge has its label: nearer to its target, where the edges of a node have parted."""
 
@@ -200,58 +203,96 @@ def _visit(ids: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def arrange_as_in_editor(sketch: Sketch) -> Arrangement:
-    """Return the arrangement with the positions that the editor stored."""
+    """Return the arrangement with the positions that the editor stored. None covers another node."""
     paths, boxes = _paths(sketch), dict[str, Box]()
     for node in sketch.nodes:
         x, y = (sum(sketch.positions[id_][axis] for id_ in paths[node.id]) for axis in (0, 1))
         boxes[node.id] = Box(x, y, *node_size(node))
-    for id_ in _innermost_first(paths, sketch.containers):
-        own = boxes[id_]
-        inside = [boxes[node.id] for node in sketch.nodes if node.parent == id_]
-        left, top = min(own.x, *(b.x - PADDING for b in inside)), min(own.y, *(b.y - BAR - PADDING for b in inside))
-        right = max(own.x + own.width, *(b.x + b.width + PADDING for b in inside))
-        bottom = max(own.y + BAR, *(b.y + b.height + PADDING for b in inside))
-        boxes[id_] = Box(left, top, right - left, bottom - top)
+    for level in [*_innermost_first(paths, sketch.containers), ""]:
+        ids = [node.id for node in sketch.nodes if (node.parent if node.parent in sketch.containers else "") == level]
+        _separate(ids, boxes, paths)
+        if level:
+            boxes[level] = _surround(boxes[level], [boxes[id_] for id_ in ids])
     return _draw(sketch, paths, boxes, "right")
+
+
+def _surround(own: Box, inside: Sequence[Box]) -> Box:
+    """Return the box of a container with the nodes that it contains."""
+    left, top = min(own.x, *(b.x - PADDING for b in inside)), min(own.y, *(b.y - BAR - PADDING for b in inside))
+    right = max(own.x + own.width, *(b.x + b.width + PADDING for b in inside))
+    bottom = max(own.y + BAR, *(b.y + b.height + PADDING for b in inside))
+    return Box(left, top, right - left, bottom - top)
+
+
+def _separate(ids: Sequence[str], boxes: dict[str, Box], paths: Mapping[str, Sequence[str]]) -> None:
+    """Move nodes of one level down until none covers another one: the editor had other sizes."""
+    placed: list[Box] = []
+    for id_ in sorted(ids, key=lambda id_: (boxes[id_].y, boxes[id_].x)):
+        box = boxes[id_]
+        while (covered := next((other for other in placed if _overlap(box, other)), None)) is not None:
+            box = replace(box, y=covered.y + covered.height + APART)
+        placed.append(box)
+        if by := box.y - boxes[id_].y:
+            for inner in [other for other, path in paths.items() if id_ in path]:
+                boxes[inner] = replace(boxes[inner], y=boxes[inner].y + by)
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return (
+        one.x < other.x + other.width
+        and other.x < one.x + one.width
+        and one.y < other.y + other.height
+        and other.y < one.y + one.height
+    )
 
 
 def _draw(
     sketch: Sketch, paths: Mapping[str, Sequence[str]], boxes: Mapping[str, Box], direction: Direction
 ) -> Arrangement:
     """Return the arrangement of boxes, moved into the drawing. The entry into a body is not drawn."""
-    drawn = [edge for edge in sketch.edges if edge.source not in paths[edge.target][:-1]]
-    bends = [_bends(boxes[edge.source], boxes[edge.target], direction) for edge in drawn]
-    # A curve stays inside the polygon of its four points, also one that leads back.
-    xs, ys = ([point[axis] for points in bends for point in points] for axis in (0, 1))
-    left = min([box.x for box in boxes.values()] + xs) - MARGIN
-    top = min([box.y for box in boxes.values()] + ys) - MARGIN
-    right = max([box.x + box.width for box in boxes.values()] + xs) + MARGIN
-    bottom = max([box.y + box.height for box in boxes.values()] + ys) + MARGIN
+    edges = [edge for edge in sketch.edges if edge.source not in paths[edge.target][:-1]]
+    corners = [(box.x, box.y) for box in boxes.values()]
+    corners += [(box.x + box.width, box.y + box.height) for box in boxes.values()]
+    for edge in edges:
+        curve = _curve(boxes[edge.source], boxes[edge.target], direction)
+        corners += [_point(curve, step / 16) for step in range(17)]
+    left, top = (min(corner[axis] for corner in corners) - MARGIN for axis in (0, 1))
+    right, bottom = (max(corner[axis] for corner in corners) + MARGIN for axis in (0, 1))
     moved = {id_: replace(box, x=box.x - left, y=box.y - top) for id_, box in boxes.items()}
-    wires = [_wire(edge, moved[edge.source], moved[edge.target], direction) for edge in drawn]
+    wires = [_wire(edge, moved[edge.source], moved[edge.target], direction) for edge in edges]
     return Arrangement(moved, wires, right - left, bottom - top)
 
 
-def _bends(source: Box, target: Box, direction: Direction) -> tuple[tuple[float, float], ...]:
-    """Return the four points of a curve that leaves and enters along the flow."""
+def _wire(edge: SketchEdge, source: Box, target: Box, direction: Direction) -> Wire:
+    """Return an edge as a curve that leaves and enters along the flow."""
+    curve = _curve(source, target, direction)
+    path = "M{:.1f},{:.1f} C{:.1f},{:.1f} {:.1f},{:.1f} {:.1f},{:.1f}".format(*(v for point in curve for v in point))
+    x, y = _point(curve, LABEL_AT)
+    start, end = curve[0], curve[3]
+    if direction == "right" and end[0] > start[0]:  # beside the target
+        x = min(x, end[0] - text_width(edge.label, LABEL_SIZE) / 2 - 12)
+    return Wire(edge, path, x, y)
+
+
+def _curve(source: Box, target: Box, direction: Direction) -> tuple[Point, Point, Point, Point]:
+    """Return the start, the two bends and the end of an edge."""
     if direction == "down":
-        start = source.x + source.width / 2, source.y + source.height
-        end = target.x + target.width / 2, target.y - 2
-        reach = max(28.0, abs(end[1] - start[1]) / 2)
+        start = (source.x + source.width / 2, source.y + source.height)
+        end = (target.x + target.width / 2, target.y - 2)
+        reach = _reach(end[1] - start[1], 28.0)
         return start, (start[0], start[1] + reach), (end[0], end[1] - reach), end
     start, end = (source.x + source.width, source.y + HEAD / 2), (target.x - 2, target.y + HEAD / 2)
-    reach = max(40.0, abs(end[0] - start[0]) / 2)
+    reach = _reach(end[0] - start[0], 40.0)
     return start, (start[0] + reach, start[1]), (end[0] - reach, end[1]), end
 
 
-def _wire(edge: SketchEdge, source: Box, target: Box, direction: Direction) -> Wire:
-    """Return an edge as a curve, with the position of its label."""
-    points = _bends(source, target, direction)
-    end = points[-1]
-    path = "M{:.1f},{:.1f} C{:.1f},{:.1f} {:.1f},{:.1f} {:.1f},{:.1f}".format(*(v for point in points for v in point))
-    t = LABEL_AT
+def _reach(distance: float, least: float) -> float:
+    """Return how far the bends of an edge are from its ends. An edge against the flow turns near them."""
+    return max(least, distance / 2 if distance > 0 else min(-distance / 2, MAX_TURN))
+
+
+def _point(curve: Sequence[Point], t: float) -> Point:
+    """Return the point of a curve at a share of its way."""
     shares = (1 - t) ** 3, 3 * (1 - t) ** 2 * t, 3 * (1 - t) * t**2, t**3
-    x, y = (sum(share * point[axis] for share, point in zip(shares, points, strict=True)) for axis in (0, 1))
-    if direction == "right" and end[0] > points[0][0]:  # beside the target
-        x = min(x, end[0] - text_width(edge.label, LABEL_SIZE) / 2 - 12)
-    return Wire(edge, path, x, y)
+    x, y = (sum(share * point[axis] for share, point in zip(shares, curve, strict=True)) for axis in (0, 1))
+    return x, y
