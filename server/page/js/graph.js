@@ -1,7 +1,7 @@
 /** The graph of a canvas, as the server draws it: nodes show what the turn does; the picture moves, zooms and is searched. */
 
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
-import { markGraph } from "./graph_marks.js";
+import { countSeconds, markGraph } from "./graph_marks.js";
 import { GraphView } from "./graph_view.js";
 import { cleanSvg } from "./markdown.js";
 import { Minimap } from "./minimap.js";
@@ -10,9 +10,12 @@ import { t } from "./texts.js";
 const STEP_PX = 60;
 const ZOOM = 1.25;
 
-/** @returns {"dark"|"light"} The theme that the browser asks for. */
+/** @typedef {{label: string, onSelect: () => void, isDisabled?: boolean}} Action What can be done with the selected node. */
+
+/** @returns {"dark"|"light"} The theme that the reader has chosen, or the browser asks for. */
 function readTheme() {
-  return matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  const chosen = document.documentElement.dataset.theme;
+  return (chosen || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark" ? "dark" : "light";
 }
 
 /**
@@ -29,11 +32,11 @@ export function useDrawing(api, dsl) {
 }
 
 /**
- * Show the graph of a canvas beside a turn. `read` returns the drawing in a theme.
+ * Show the graph of a canvas beside a turn. `read` returns the drawing in a theme; `actions` stand at the selected node.
  * @param {{read: (theme: string) => Promise<string>, turn: import("./turn.js").Turn | null, selected: string,
- *   onSelect: (node: string) => void}} props
+ *   onSelect: (node: string) => void, actions?: Action[]}} props
  */
-export function Graph({ read, turn, selected, onSelect }) {
+export function Graph({ read, turn, selected, onSelect, actions = [] }) {
   const frame = useRef(/** @type {HTMLElement | null} */ (null));
   const [svg, setSvg] = useState("");
   const [problem, setProblem] = useState("");
@@ -44,7 +47,12 @@ export function Graph({ read, turn, selected, onSelect }) {
     const media = matchMedia("(prefers-color-scheme: dark)");
     const change = () => setTheme(readTheme());
     media.addEventListener("change", change);
-    return () => media.removeEventListener("change", change);
+    const observer = new MutationObserver(change);
+    observer.observe(document.documentElement, { attributeFilter: ["data-theme"] });
+    return () => {
+      media.removeEventListener("change", change);
+      observer.disconnect();
+    };
   }, []);
   useEffect(() => {
     let isCurrent = true;
@@ -60,6 +68,12 @@ export function Graph({ read, turn, selected, onSelect }) {
   }, [svg]);
   const marked = [view, turn?.visits, turn?.nodes, turn?.calls, turn?.status, selected];
   useEffect(() => { if (view) markGraph(view, turn, selected); }, marked);
+  const isRunning = turn?.status === "running";
+  useEffect(() => {
+    if (!view || !isRunning) return undefined;
+    const timer = setInterval(() => countSeconds(view), 1000);
+    return () => clearInterval(timer);
+  }, [view, isRunning]);
 
   const choose = (/** @type {any} */ event) => {
     const node = event.target.closest?.("[data-node]")?.dataset.node;
@@ -76,6 +90,7 @@ export function Graph({ read, turn, selected, onSelect }) {
       <button onClick=${() => view?.zoom(ZOOM)} aria-label=${t("zoomIn")}>+</button>
       <button onClick=${() => view?.zoom(1 / ZOOM)} aria-label=${t("zoomOut")}>−</button>
       <button onClick=${() => view?.fit()}>${t("fit")}</button>
+      <button onClick=${() => view?.start()}>${t("follow")}</button>
       <input type="search" placeholder=${t("searchNode")} aria-label=${t("searchNode")}
         onKeyDown=${(/** @type {any} */ event) => event.key === "Enter" && find(event.target.value)} />
     </div>
@@ -84,9 +99,30 @@ export function Graph({ read, turn, selected, onSelect }) {
       <div class="picture" ref=${frame} tabindex="0" role="group" aria-label=${t("graphKeys")} onClick=${choose}
         onKeyDown=${(/** @type {any} */ event) => view && press(view, event, onSelect)}>
         <div class="sheet" dangerouslySetInnerHTML=${{ __html: svg }}></div></div>
+      ${!svg && !problem && html`<div class="skeleton" role="status" aria-label=${t("loading")}></div>`}
+      ${view && selected && actions.length > 0 && html`<${NodeActions} key=${selected} view=${view} node=${selected}
+        actions=${actions} />`}
       ${view && html`<${Minimap} view=${view} />`}
     </div>
   </section>`;
+}
+
+/** @param {{view: GraphView, node: string, actions: Action[]}} props The bar below a node moves with the picture. */
+function NodeActions({ view, node, actions }) {
+  const bar = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    const place = () => {
+      const box = view.boxes.get(node);
+      if (!box || !bar.current) return;
+      const x = Math.max(0, Math.min(view.x + box.x * view.scale, view.frame.clientWidth - bar.current.offsetWidth));
+      bar.current.style.transform = `translate(${x}px, ${view.y + (box.y + box.height) * view.scale + 6}px)`;
+    };
+    view.listeners.add(place);
+    place();
+    return () => { view.listeners.delete(place); };
+  }, [view, node, actions.length]);
+  return html`<div class="node-actions" role="toolbar" aria-label=${t("nodeActions")} ref=${bar}>${actions.map((action) =>
+    html`<button key=${action.label} disabled=${action.isDisabled} onClick=${action.onSelect}>${action.label}</button>`)}</div>`;
 }
 
 /**

@@ -14,16 +14,94 @@ export function markGraph(view, turn, selected) {
     const status = turn?.nodes[box.id]?.status ?? (isOver ? "skipped" : "");
     set(box.element, "data-status", status);
     set(box.element, "data-selected", box.id === selected ? "true" : "");
-    set(box.element, "aria-label", `${turn?.nodes[box.id]?.title ?? box.id}${status ? `: ${t(status)}` : ""}`);
+    const facts = status && turn ? factsOf(turn, box.id) : "";
+    set(box.element, "aria-label", `${turn?.nodes[box.id]?.title ?? box.id}${status ? `: ${t(status)}` : ""}${facts ? `, ${facts}` : ""}`);
+    showState(box, status, facts);
     const counter = box.element.querySelector("[data-rounds]");
     const text = rounds.has(box.id) ? `${t("round")} ${rounds.get(box.id)}` : "";
     if (counter && counter.textContent !== text) counter.textContent = text;
     for (const tool of box.element.querySelectorAll("[data-tool]")) markTool(tool, box.id, turn);
   }
+  const current = turn && (findNode(turn, "running") || findNode(turn, "waiting") || findNode(turn, "failed"));
+  if (current) view.follow(current);
+  countSeconds(view);
   for (const place of view.frame.parentElement?.querySelectorAll("[data-place]") ?? []) {
     set(place, "data-status", turn?.nodes[place.getAttribute("data-place") ?? ""]?.status ?? "");
   }
   for (const { path, from, to } of view.edges) set(path, "data-taken", turn && isTaken(turn, from, to) ? "true" : "");
+}
+
+/** @param {import("./turn.js").Turn} turn @param {string} status @returns {string} The last node with a status, or "". */
+function findNode(turn, status) {
+  return turn.order.findLast((id) => turn.nodes[id].status === status) ?? "";
+}
+
+/** @param {import("./turn.js").Turn} turn @param {string} id @returns {string} What a node has taken, as "1.2 s · 42 tokens". */
+function factsOf(turn, id) {
+  const { status, seconds, visits } = turn.nodes[id] ?? {};
+  const { rounds, tokens } = countModelWork(turn, id);
+  const parts = status === "running" || !seconds ? [] : [`${seconds.toFixed(seconds < 10 ? 1 : 0)} ${t("seconds")}`];
+  if (tokens) parts.push(`${tokens.toLocaleString()} ${t("tokens")}`);
+  else if (status === "running" && rounds > 1) parts.push(`${t("modelRound")} ${rounds}`);
+  if (visits > 1) parts.push(`×${visits}`);
+  return parts.join(" · ");
+}
+
+/** @param {import("./turn.js").Turn} turn @param {string} id @returns {{rounds: number, tokens: number}} */
+function countModelWork(turn, id) {
+  let [rounds, tokens] = [0, 0];
+  for (const { kind, component_id: node, iteration, usage } of turn.records) {
+    if (node !== id) continue;
+    if (kind === "iteration_started") rounds = Math.max(rounds, Number(iteration) || 0);
+    tokens += (usage?.prompt_tokens ?? 0) + (usage?.completion_tokens ?? 0);
+  }
+  return { rounds, tokens };
+}
+
+/** The signs of the states, drawn around the middle of a circle. A node that runs has an arc, which turns. */
+const SIGNS = {
+  running: "M0,-6 A6,6 0 1 1 -6,0", done: "M-4,0 L-1,3.5 L4.5,-3.5", failed: "M-3.5,-3.5 L3.5,3.5 M3.5,-3.5 L-3.5,3.5",
+  waiting: "M-2.5,-4 V4 M2.5,-4 V4",
+};
+const SIGN_SIZE = 10;
+
+/** @param {import("./graph_view.js").Box} box @param {string} status @param {string} facts */
+function showState(box, status, facts) {
+  let state = box.element.querySelector(":scope > .state");
+  const sign = SIGNS[/** @type {keyof typeof SIGNS} */ (status)];
+  if (!sign) return state?.remove();
+  if (!state) {
+    state = document.createElementNS(box.element.namespaceURI, "g");
+    state.classList.add("state");
+    state.setAttribute("transform", `translate(${box.x + box.width}, ${box.y})`);
+    for (const name of ["circle", "path", "text"]) state.append(document.createElementNS(box.element.namespaceURI, name));
+    box.element.append(state);
+  }
+  const [circle, path, text] = state.children;
+  set(circle, "r", String(SIGN_SIZE));
+  set(path, "d", sign);
+  set(text, "x", String(-SIGN_SIZE - 4));
+  set(text, "y", "-3");
+  set(text, "data-facts", facts);
+  if (status !== "running") write(text, facts);
+  else if (!state.hasAttribute("data-since")) state.setAttribute("data-since", String(Date.now()));
+  if (status !== "running") state.removeAttribute("data-since");
+  return undefined;
+}
+
+/** Write the seconds of the nodes that run. @param {import("./graph_view.js").GraphView} view */
+export function countSeconds(view) {
+  for (const state of view.svg.querySelectorAll(".state[data-since]")) {
+    const text = state.children[2];
+    const seconds = Math.floor((Date.now() - Number(state.getAttribute("data-since"))) / 1000);
+    const facts = text.getAttribute("data-facts");
+    write(text, `${seconds} ${t("seconds")}${facts ? ` · ${facts}` : ""}`);
+  }
+}
+
+/** @param {Element} element @param {string} text */
+function write(element, text) {
+  if (element.textContent !== text) element.textContent = text;
 }
 
 /** @param {Element} element @param {string} name @param {string} value Nothing is painted again if nothing changes. */

@@ -6,6 +6,8 @@ const REST_MS = 200;
 const WHEEL = 0.0015;
 const DRAG_PX = 4;
 const TEXT_MARGIN = 6;
+const READABLE = 0.7;
+const EDGE_PX = 24;
 
 /** @typedef {{id: string, parent: string, element: SVGGElement, x: number, y: number, width: number, height: number}} Box */
 
@@ -22,8 +24,10 @@ export class GraphView {
     this.y = 0;
     this.scale = 1;
     this.hasDragged = false;
-    this.isMoved = false;
     this.isMeasured = false;
+    /** @type {"start"|"whole"|"reader"} What the frame shows: the node in the focus, everything, or what a reader chose. */
+    this.shows = "start";
+    this.focus = "";
     /** @type {number | undefined} The picture that the browser shows next, and the end of a movement. */
     this.request = undefined;
     this.rest = 0;
@@ -37,7 +41,7 @@ export class GraphView {
     }));
     this.control = new AbortController();
     this.listen();
-    this.fit();
+    this.start();
   }
 
   /** @param {SVGGElement} element */
@@ -67,21 +71,66 @@ export class GraphView {
     if (this.request) cancelAnimationFrame(this.request);
   }
 
-  /** Show everything, if nobody has moved the picture; the frame has another size. */
+  /** Show the same again in a frame of another size. */
   resize() {
-    if (!this.isMoved) this.fit();
+    if (this.shows === "start") this.start();
+    else if (this.shows === "whole") this.fit();
     else this.show();
   }
 
+  /** Show everything. */
   fit() {
-    const { clientWidth, clientHeight } = this.frame;
-    if (!clientWidth) return;
+    if (!this.frame.clientWidth) return;
+    this.shows = "whole";
+    this.place(this.fittingScale());
+  }
+
+  /** Show everything if it can be read then, else the node in the focus, or the beginning. */
+  start() {
+    if (!this.frame.clientWidth) return;
     if (!this.isMeasured) this.narrowTexts();
-    this.scale = Math.max(MIN_SCALE / 4, Math.min(1, clientWidth / this.width, clientHeight / this.height));
-    this.x = (clientWidth - this.width * this.scale) / 2;
-    this.y = (clientHeight - this.height * this.scale) / 2;
-    this.isMoved = false;
+    this.shows = "start";
+    this.place(Math.max(READABLE, this.fittingScale()));
+    const box = this.boxes.get(this.focus) ?? this.boxes.values().next().value;
+    if (box) this.bringIn(box);
+  }
+
+  /** Show a node that runs, unless a reader has chosen what is shown. @param {string} id */
+  follow(id) {
+    if (id === this.focus) return;
+    this.focus = id;
+    const box = this.boxes.get(id);
+    if (!box || this.shows !== "start") return;
+    this.bringIn(box);
     this.show();
+  }
+
+  /** @returns {number} The scale at which the frame holds everything, at most 1. */
+  fittingScale() {
+    const { clientWidth, clientHeight } = this.frame;
+    return Math.max(MIN_SCALE / 4, Math.min(1, clientWidth / this.width, clientHeight / this.height));
+  }
+
+  /** @param {number} scale The middle of the drawing comes to the middle of the frame. */
+  place(scale) {
+    this.scale = scale;
+    this.x = (this.frame.clientWidth - this.width * scale) / 2;
+    this.y = (this.frame.clientHeight - this.height * scale) / 2;
+    this.show();
+  }
+
+  /** Move a drawing that is larger than the frame until a node is in it. @param {Box} box */
+  bringIn(box) {
+    const { clientWidth, clientHeight } = this.frame;
+    const [width, height] = [this.width * this.scale, this.height * this.scale];
+    if (width > clientWidth) {
+      const middle = clientWidth / 2 - (box.x + box.width / 2) * this.scale;
+      this.x = Math.min(EDGE_PX, Math.max(clientWidth - width - EDGE_PX, middle));
+    }
+    if (height > clientHeight) {
+      const middle = clientHeight / 2 - (box.y + box.height / 2) * this.scale;
+      this.y = Math.min(EDGE_PX, Math.max(clientHeight - height - EDGE_PX, middle));
+    }
   }
 
   /** Narrow the texts that leave their boxes: the server estimates widths, and browsers have fonts of their own. */
@@ -109,7 +158,7 @@ export class GraphView {
     this.x = x - ((x - this.x) * scale) / this.scale;
     this.y = y - ((y - this.y) * scale) / this.scale;
     this.scale = scale;
-    this.isMoved = true;
+    this.shows = "reader";
     this.show();
   }
 
@@ -117,7 +166,7 @@ export class GraphView {
   move(x, y) {
     this.x += x;
     this.y += y;
-    this.isMoved = true;
+    this.shows = "reader";
     this.show();
   }
 

@@ -6,6 +6,9 @@ import { NEEDS_TEXTS } from "./needs_texts.js";
 /** @type {Record<string, [string, string]>} */
 const TEXTS = {
   ...INSPECTION_TEXTS,
+  follow: ["Follow", "跟随"],
+  loading: ["Loading …", "加载中…"],
+  nodeActions: ["What to do with this node", "节点操作"],
   ...NEEDS_TEXTS,
   agents: ["Agents", "智能体"],
   add: ["Add a canvas", "添加画布"],
