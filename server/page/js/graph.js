@@ -90,7 +90,7 @@ export function Graph({ read, turn, selected, onSelect, actions = [] }) {
       <button onClick=${() => view?.zoom(ZOOM)} aria-label=${t("zoomIn")}>+</button>
       <button onClick=${() => view?.zoom(1 / ZOOM)} aria-label=${t("zoomOut")}>−</button>
       <button onClick=${() => view?.fit()}>${t("fit")}</button>
-      <button onClick=${() => view?.start()}>${t("follow")}</button>
+      <button onClick=${() => view?.begin()}>${t("follow")}</button>
       <input type="search" placeholder=${t("searchNode")} aria-label=${t("searchNode")}
         onKeyDown=${(/** @type {any} */ event) => event.key === "Enter" && find(event.target.value)} />
     </div>

@@ -41,7 +41,7 @@ export class GraphView {
     }));
     this.control = new AbortController();
     this.listen();
-    this.start();
+    this.begin();
   }
 
   /** @param {SVGGElement} element */
@@ -73,7 +73,7 @@ export class GraphView {
 
   /** Show the same again in a frame of another size. */
   resize() {
-    if (this.shows === "start") this.start();
+    if (this.shows === "start") this.begin();
     else if (this.shows === "whole") this.fit();
     else this.show();
   }
@@ -86,7 +86,7 @@ export class GraphView {
   }
 
   /** Show everything if it can be read then, else the node in the focus, or the beginning. */
-  start() {
+  begin() {
     if (!this.frame.clientWidth) return;
     if (!this.isMeasured) this.narrowTexts();
     this.shows = "start";

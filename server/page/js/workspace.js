@@ -39,6 +39,13 @@ export function Workspace({ api, agent, session, onSession }) {
   const opening = (/** @type {boolean} */ isFirst) => html`<${Opening} api=${api} agent=${agent} begin=${talk.begin}
     isFirst=${isFirst} isDemo=${Boolean(talk.turn?.isDemo)} onAsk=${(/** @type {string} */ text) => talk.send(text, [])} />`;
 
+  const canRerun = talk.canRerun && Boolean(turn?.nodes[node]);
+  const actions = [
+    ...(canRerun ? [{ label: t("rerun"), onSelect: () => talk.rerun(node) }] : []),
+    { label: t("runAlone"), onSelect: () => unfold(".alone") },
+    { label: t("editDraft"), onSelect: () => unfold(".edit") },
+  ];
+
   return html`<${FileAccess.Provider} value=${openFile}><div class="workspace">
     <${SessionList} api=${api} agent=${agent} sessions=${talk.sessions} session=${session} onSession=${onSession} />
     <${Chat} messages=${talk.messages} turn=${talk.turn} problem=${talk.problem} problems=${talk.problems} isBusy=${talk.isBusy}
@@ -49,7 +56,7 @@ export function Workspace({ api, agent, session, onSession }) {
       <nav class="row" role="tablist">${VIEWS.map((view) => html`<button role="tab" aria-selected=${side === view}
         onClick=${() => setSide(view)}>${t(view)}</button>`)}</nav>
       <div class=${side === "graph" ? "" : "hidden"}>
-        ${talk.version && html`<${Graph} read=${read} turn=${turn} selected=${node} onSelect=${select} />`}</div>
+        ${talk.version && html`<${Graph} read=${read} turn=${turn} selected=${node} onSelect=${select} actions=${actions} />`}</div>
       ${side === "log" && html`<${RunLog} turn=${turn} onSelect=${select} />
         <${Downloads} api=${api} agent=${agent} session=${session} turn=${turn} />`}
       ${side === "timeline" && html`<${TimeTravel} api=${api} agent=${agent} session=${session} stamp=${turn?.checkpoint ?? ""}
@@ -65,3 +72,11 @@ export function Workspace({ api, agent, session, onSession }) {
   </div><//>`;
 }
 
+/** Open a part of the drawer of the selected node. @param {string} part */
+function unfold(part) {
+  const details = document.querySelector(`.drawer > ${part}`);
+  if (!(details instanceof HTMLDetailsElement)) return;
+  details.open = true;
+  details.scrollIntoView({ block: "start" });
+  details.querySelector("summary")?.focus();
+}
