@@ -251,15 +251,21 @@ _LIST = re.compile(r"\bexport\s*\{([^}]*)\}\s*;?\s*$")
 _LEFT = re.compile(r"^\s*(?:import\b(?!\()|export\b).*$", re.MULTILINE)
 
 
-def join_scripts(entry: Path) -> str:
+_LAZY = re.compile(r'\bimport\("([^"\n]+)"\)')
+
+
+def join_scripts(entry: Path, lazy: tuple[str, ...] = ()) -> str:
     """Return one script with a module and all modules that it imports.
+
+    Of the modules that would be loaded later it has those in ``lazy``; the others cannot be loaded.
 
     Raises:
         ValueError: If modules import each other in a circle, or a form of `import` or `export` is unknown.
     """
     folder = entry.parent.parent
     written: dict[Path, str] = {}
-    _add(entry.resolve(), folder.resolve(), written, ())
+    for name in (*lazy, entry.relative_to(folder).as_posix()):
+        _add((folder / name).resolve(), folder.resolve(), written, ())
     return "\n".join(['"use strict";', "const modules = {};", *written.values()]) + "\n"
 
 
@@ -287,9 +293,14 @@ def _wrap(text: str, file: Path, folder: Path) -> str:
         exports += [": ".join(reversed(pair.split(": "))) for pair in _pairs(found[1], ": ").split(", ") if pair]
         text = text[: found.start()]
     text = _DECLARATION.sub(r"\1", _IMPORT.sub(bind, text))
+    text = _LAZY.sub(lambda match: _load_later(_name((file.parent / match[1]).resolve(), folder)), text)
     if left := _LEFT.search(text):
         raise ValueError(f"{file.name}: {left[0].strip()[:80]!r} cannot be joined.")
     return f"modules[{_name(file, folder)}] = (() => {{\n{text}\nreturn {{ {', '.join(exports)} }};\n}})();"
+
+
+def _load_later(name: str) -> str:
+    return f"(modules[{name}] ? Promise.resolve(modules[{name}]) : Promise.reject())"
 
 
 def _pairs(names: str, between: str) -> str:
@@ -303,6 +314,8 @@ def _name(file: Path, folder: Path) -> str:
 
 
 _FOLDER = Path(page.__file__).parent
+_LIBRARIES = {"vendor/highlight.js": re.compile("```|~~~"), "vendor/temml.js": re.compile(r"\$|\\\\[(\[]")}
+"""The libraries for code and formulas, and how a record shows that it may need one."""
 _END_OF_SCRIPT = re.compile("<(?=/script|!--|script)", re.IGNORECASE)
 
 
@@ -312,14 +325,14 @@ def build_run_file(record: Mapping[str, Any]) -> bytes:
     Args:
         record: What `SessionReader` has read, as JSON.
     """
-    script, style = _own_parts()
+    # The browser ends an inline script, and so the record, at the first `</script`.
+    data = orjson.dumps(record).decode().replace("<", "\\u003c")
+    script, style = _own_parts(tuple(name for name, sign in _LIBRARIES.items() if sign.search(data)))
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data: blob:; "
         "media-src data: blob:; base-uri 'none'; form-action 'none'"
     )
     title = escape(str(record["session"]["title"]))
-    # The browser ends an inline script, and so the record, at the first `</script`.
-    data = orjson.dumps(record).decode().replace("<", "\\u003c")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -331,10 +344,10 @@ def build_run_file(record: Mapping[str, Any]) -> bytes:
     ).encode()
 
 
-@lru_cache(maxsize=1)
-def _own_parts() -> tuple[str, str]:
-    """Return the page's script and its style, the same for every file."""
-    script = join_scripts(_FOLDER / "js" / "run_file.js")
+@lru_cache(maxsize=4)
+def _own_parts(lazy: tuple[str, ...]) -> tuple[str, str]:
+    """Return the page's script and its style, the same for every file with the same libraries."""
+    script = join_scripts(_FOLDER / "js" / "run_file.js", lazy)
     style = "".join(
         (_FOLDER / name).read_text("utf-8")
         for name in ("tokens.css", "page.css", "chat.css", "answers.css", "graph.css")

@@ -119,7 +119,7 @@ function TurnView({ turn, problems, isBusy, onAnswer, onContinue, onCite, onRese
       ${shown.thinking && html`<details class="thinking" open=${shown.isThinking}>
         <summary>${t("thinking")}</summary><${Markdown} text=${shown.thinking} /></details>`}
       ${turn.calls.length > 0 && html`<${Calls} calls=${turn.calls} />`}
-      ${shown.text && html`<${Markdown} text=${shown.text} chunks=${shown.chunks}
+      ${shown.text && html`<${Markdown} text=${shown.text} chunks=${shown.chunks} isStreaming=${isOpen}
         onCite=${(/** @type {string} */ number) => onCite(shown.chunks[number])} />`}
       ${turn.spoken.length > 0 && html`<${Speech} sentences=${turn.spoken} />`}
       ${turn.downloads.map((file) => html`<${FileLink} file=${file} />`)}

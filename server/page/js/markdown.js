@@ -1,52 +1,23 @@
 /** Markdown of models and documents, which are hostile: sanitised, without scripts, styles, forms and foreign images. */
 
-import { html, useContext } from "../vendor/preact.js";
-import { Marked } from "../vendor/marked.js";
+import { html, useContext, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
 import DOMPurify from "../vendor/purify.js";
+import { Card, Sources } from "./citations.js";
 import { download, FileAccess, filePath, useImages } from "./files.js";
+import { escapeHtml, readBlocks, toHtml } from "./markdown_source.js";
+import { settle } from "./partial_markdown.js";
+import { enrich } from "./rich_text.js";
+import { language, t } from "./texts.js";
 
-const TAGS = new Set(("b blockquote br caption code del div em h1 h2 h3 h4 h5 h6 hr i li ol p pre s span strong sub sup "
-  + "table tbody td tfoot th thead tr u ul").split(" "));
-const TAG = /<(\/?)([a-z][a-z0-9]*)((?:\s[^<>]*)?)>|[<>]/gi;
-const SPAN = /\b(?:col|row)span\s*=\s*["']?\d{1,4}/gi;
-const OPTIONS = { USE_PROFILES: { html: true }, FORBID_ATTR: ["style", "class", "id", "name"], ADD_ATTR: ["data-cite"] };
-
-/** @type {Record<string, any>} The chunks that the text may cite while it is converted. */
-let citable = {};
-
-const marked = new Marked({ gfm: true, breaks: true, async: false });
-marked.use({
-  renderer: { html: ({ text }) => keepTags(text) },
-  extensions: [{
-    name: "citation",
-    level: "inline",
-    start: (source) => source.indexOf("[ID:"),
-    tokenizer: (source) => {
-      const found = /^\[ID:(\d{1,6})\]/.exec(source);
-      return found ? { type: "citation", raw: found[0], number: found[1] } : undefined;
-    },
-    renderer: ({ raw, number }) =>
-      citable[number] ? `<button type="button" data-cite="${number}">${number}</button>` : raw,
-  }],
-});
-
-/**
- * Return HTML that stands in Markdown with tags of texts and tables only, and these without attributes.
- *
- * DOMPurify removes the rest as well, but the browser reports an event handler while DOMPurify reads it.
- * @param {string} source @returns {string}
- */
-function keepTags(source) {
-  return source.replace(TAG, (whole, slash, name, attributes) => {
-    if (!name || !TAGS.has(name.toLowerCase())) return whole.replace(/</g, "&lt;").replace(/>/g, "&gt;");
-    return `<${slash}${name} ${(attributes.match(SPAN) ?? []).map((/** @type {string} */ span) => span.replace(/["']/g, "")).join(" ")}>`;
-  });
-}
+const OPTIONS = { USE_PROFILES: { html: true }, FORBID_ATTR: ["style", "class", "id", "name"] };
+const MARK = /<sup data-(cite|note)="([^"]*)">([^<]*)<\/sup>/g;
 
 DOMPurify.addHook("afterSanitizeAttributes", (node) => {
+  if (!(node instanceof HTMLElement)) return;
   node.removeAttribute("data-file");
   node.removeAttribute("tabindex");
-  if (node.tagName === "PRE" || node.tagName === "TABLE") node.setAttribute("tabindex", "0"); // they scroll
+  if (node.tagName === "PRE") node.setAttribute("tabindex", "0"); // it scrolls
+  else if (node.parentNode?.nodeName === "BODY") node.setAttribute("dir", "auto");
   const path = filePath(node.getAttribute(node.tagName === "A" ? "href" : "src") ?? "");
   if (path && (node.tagName === "A" || node.tagName === "IMG")) node.setAttribute("data-file", path);
   if (node.tagName === "A") {
@@ -59,15 +30,61 @@ DOMPurify.addHook("afterSanitizeAttributes", (node) => {
 });
 
 /**
- * Show Markdown. A citation is a button that calls `onCite` with its number.
- * @param {{text: string, chunks?: Record<string, any>, onCite?: (number: string) => void}} props
+ * @typedef {{text: string, blocks: import("./markdown_source.js").Block[], notes: Map<string, string>}} Read
+ * @typedef {{kind: string, id: string, place: {top: number, start: number}}} Pointed The mark whose card is shown.
  */
-export function Markdown({ text, chunks = {}, onCite }) {
-  citable = chunks;
-  const clean = DOMPurify.sanitize(String(marked.parse(text)), OPTIONS);
+
+/**
+ * Return the blocks of a text. Those of a text that grows are kept, apart from the last one.
+ * @param {Read} before @param {string} text @param {boolean} isStreaming @returns {Read}
+ */
+function readOn(before, text, isStreaming) {
+  if (text === before.text) return before;
+  const kept = before.blocks.slice(0, -1);
+  const length = kept.reduce((sum, { raw }) => sum + raw.length, 0);
+  if (!isStreaming || !kept.length || text.slice(0, length) !== kept.map(({ raw }) => raw).join("")) {
+    return { text, ...readBlocks(text) };
+  }
+  const { blocks, notes } = readBlocks(text.slice(length));
+  return { text, blocks: [...kept, ...blocks], notes: new Map([...before.notes, ...notes]) };
+}
+
+/**
+ * Show Markdown. A citation is a numbered button that calls `onCite` with the number of its chunk.
+ * @param {{text: string, chunks?: Record<string, any>, onCite?: (number: string) => void, isStreaming?: boolean}} props
+ * `isStreaming` is true while the text grows.
+ */
+export function Markdown({ text, chunks = {}, onCite, isStreaming = false }) {
   const open = useContext(FileAccess);
-  const images = useImages(open ? [...clean.matchAll(/<img[^>]* data-file="([^"]+)"/g)].map(([, path]) => path) : []);
-  const whole = clean.replace(/data-file="([^"]+)"/g, (found, path) => (images[path] ? `${found} src="${images[path]}"` : found));
+  const read = useRef(/** @type {Read} */ ({ text: "", blocks: [], notes: new Map() }));
+  const made = useRef(/** @type {Map<string, string>} */ (new Map()));
+  const [pointed, setPointed] = useState(/** @type {Pointed | null} */ (null));
+  read.current = readOn(read.current, text, isStreaming);
+  const { blocks, notes } = read.current;
+  /** @type {string[]} */
+  const cited = [];
+  /** @type {string[]} */
+  const noted = [];
+  /** @param {string} clean @returns {string} Its citations and footnotes as buttons with numbers. */
+  const mark = (clean) => clean.replace(MARK, (_, kind, id, raw) => {
+    if (kind === "cite" ? !chunks[id] : !notes.has(id)) return isStreaming ? "" : raw;
+    const all = kind === "cite" ? cited : noted;
+    if (!all.includes(id)) all.push(id);
+    const number = all.indexOf(id) + 1;
+    const name = kind === "cite" ? `${t("source")} ${number}: ${chunks[id].document_name ?? ""}` : `${t("note")} ${number}`;
+    return `<button type="button" data-${kind}="${id}" aria-label="${escapeHtml(name)}">${number}</button>`;
+  });
+  const convert = (/** @type {import("./markdown_source.js").Block} */ block, /** @type {boolean} */ isLast) => {
+    if (isLast) {
+      const [last] = readBlocks(settle(block.raw)).blocks;
+      return last ? DOMPurify.sanitize(toHtml(last), OPTIONS) : "";
+    }
+    const key = `${language()}${Object.keys(block.links ?? {}).length ? JSON.stringify(block.links) : ""}${block.raw}`;
+    const known = made.current.get(key) ?? DOMPurify.sanitize(toHtml(block), OPTIONS);
+    made.current.set(key, known);
+    return known;
+  };
+  const shown = blocks.map((block, at) => mark(convert(block, isStreaming && at === blocks.length - 1)));
   const click = (/** @type {any} */ event) => {
     const link = event.target.closest?.("a[data-file]");
     if (link && open) {
@@ -77,7 +94,35 @@ export function Markdown({ text, chunks = {}, onCite }) {
     const number = event.target.closest?.("[data-cite]")?.dataset.cite;
     if (number && onCite && chunks[number]) onCite(number);
   };
-  return html`<div class="markdown" onClick=${click} dangerouslySetInnerHTML=${{ __html: whole }}></div>`;
+  const point = (/** @type {any} */ event) => {
+    const button = event.target.closest?.("button:is([data-cite], [data-note])");
+    const { cite, note } = button?.dataset ?? {};
+    if (!button || (!cite && !note)) return setPointed(null);
+    const [inner, outer] = [button.getBoundingClientRect(), event.currentTarget.getBoundingClientRect()];
+    setPointed({
+      kind: cite ? "cite" : "note", id: cite ?? note,
+      place: { top: inner.bottom - outer.top, start: Math.max(0, Math.min(inner.left - outer.left, outer.width - 320)) },
+    });
+  };
+  return html`<div class="markdown" onClick=${click} onMouseOver=${point} onMouseLeave=${() => setPointed(null)}
+    onfocusin=${point} onfocusout=${() => setPointed(null)}
+    onKeyDown=${(/** @type {any} */ event) => event.key === "Escape" && setPointed(null)}>
+    ${shown.map((clean, at) => clean.trim() && html`<${Piece} key=${at} clean=${clean} />`)}
+    ${noted.length > 0 && html`<ol class="notes" aria-label=${t("notes")}>${noted.map((id) => html`<li key=${id} dir="auto">${notes.get(id)}</li>`)}</ol>`}
+    ${cited.length > 0 && html`<${Sources} numbers=${cited} chunks=${chunks} />`}
+    ${pointed && html`<${Card} place=${pointed.place} chunk=${pointed.kind === "cite" ? chunks[pointed.id] : null}
+      text=${pointed.kind === "note" ? notes.get(pointed.id) ?? "" : ""} />`}
+  </div>`;
+}
+
+/** @param {{clean: string}} props `clean` is sanitised HTML. */
+function Piece({ clean }) {
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  const open = useContext(FileAccess);
+  const images = useImages(open ? [...clean.matchAll(/<img[^>]* data-file="([^"]+)"/g)].map(([, path]) => path) : []);
+  const whole = clean.replace(/data-file="([^"]+)"/g, (found, path) => (images[path] ? `${found} src="${images[path]}"` : found));
+  useLayoutEffect(() => { if (box.current) enrich(box.current); }, [whole]);
+  return html`<div class="piece" ref=${box} dangerouslySetInnerHTML=${{ __html: whole }}></div>`;
 }
 
 /** @param {string} svg @returns {string} A drawing of the server without anything that could act. */

@@ -1,10 +1,12 @@
 /** The texts of the page, in English and Chinese. */
 
+import { ANSWER_TEXTS } from "./answer_texts.js";
 import { INSPECTION_TEXTS } from "./inspection_texts.js";
 import { NEEDS_TEXTS } from "./needs_texts.js";
 
 /** @type {Record<string, [string, string]>} */
 const TEXTS = {
+  ...ANSWER_TEXTS,
   ...INSPECTION_TEXTS,
   follow: ["Follow", "跟随"],
   loading: ["Loading …", "加载中…"],

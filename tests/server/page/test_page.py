@@ -126,7 +126,9 @@ async def test_hostile_texts_stay_texts(browser: Browser, tmp_path: Path) -> Non
         for name in ("Run log", "Steps", "Use it"):
             await page.get_by_role("tab", name=name).click()
         assert await page.evaluate("window.hacked") is None
-        assert await page.locator(".message a").get_attribute("href") is None
+        assert await page.locator(".message a").first.get_attribute("href") is None
+        picture = page.get_by_role("link", name="Picture of 192.0.2.1, not loaded: p")
+        await expect(picture).to_have_attribute("rel", "noopener noreferrer nofollow")
 
 
 async def test_a_link_with_a_key_that_is_not_valid_leads_to_signing_in(browser: Browser, tmp_path: Path) -> None:

@@ -1,0 +1,108 @@
+/** What blocks of Markdown get after they are shown: heads of code, colours, formulas. Its libraries load when needed. */
+
+import { html, render, useState } from "../vendor/preact.js";
+import DOMPurify from "../vendor/purify.js";
+import { Icon } from "./icons.js";
+import { t } from "./texts.js";
+
+const MAX_CODE = 20_000;
+const MAX_FORMULA = 5_000;
+const MAX_FORMULAS = 500;
+const FORMULA = { trust: false, throwOnError: true, maxExpand: 200, maxSize: [20, 200] };
+const MATHML = {
+  USE_PROFILES: { mathMl: true }, ADD_TAGS: ["span"], ADD_ATTR: ["class", "style", "separator", "form"], FORBID_ATTR: ["href", "xlink:href", "id"],
+};
+
+/** @type {any} */
+let highlighter = null;
+/** @type {any} */
+let temml = null;
+
+/** @param {HTMLElement} box A block whose HTML is sanitised. */
+export function enrich(box) {
+  for (const table of box.querySelectorAll("table")) wrapTable(table);
+  for (const code of /** @type {NodeListOf<HTMLElement>} */ (box.querySelectorAll("pre > code"))) addHead(code);
+  addColours(box);
+  drawFormulas(box);
+}
+
+/** @param {Element} table */
+function wrapTable(table) {
+  const scroller = document.createElement("div");
+  scroller.className = "table";
+  scroller.tabIndex = 0;
+  scroller.setAttribute("role", "group");
+  scroller.setAttribute("aria-label", t("table"));
+  table.replaceWith(scroller);
+  scroller.append(table);
+}
+
+/** @param {HTMLElement} code */
+function addHead(code) {
+  const block = document.createElement("div");
+  block.className = "code";
+  block.dir = "ltr";
+  const head = document.createElement("div");
+  head.className = "code-head";
+  const pre = /** @type {HTMLElement} */ (code.parentElement);
+  pre.replaceWith(block);
+  block.append(head, pre);
+  renderHead(code, head);
+}
+
+/** @param {HTMLElement} code @param {any} head Rendered again when the names of languages are known. */
+function renderHead(code, head) {
+  render(html`<${CodeHead} name=${code.dataset.language ?? ""} text=${code.textContent ?? ""} />`, head);
+}
+
+/** @param {{name: string, text: string}} props */
+function CodeHead({ name, text }) {
+  const [isCopied, setCopied] = useState(false);
+  const copy = () => navigator.clipboard?.writeText(text).then(() => setCopied(true), () => undefined);
+  return html`<span>${name === "mermaid" ? t("mermaid") : highlighter?.getLanguage(name)?.name ?? (name || t("code"))}</span>
+    <button type="button" onClick=${copy}><${Icon} name=${isCopied ? "check" : "copy"} /> ${t(isCopied ? "copied" : "copy")}</button>`;
+}
+
+/** @param {HTMLElement} box */
+function addColours(box) {
+  const found = /** @type {HTMLElement[]} */ ([...box.querySelectorAll("code[data-language]")])
+    .filter((code) => code.dataset.language && code.textContent && code.textContent.length <= MAX_CODE);
+  if (!found.length) return;
+  if (!highlighter) {
+    import("../vendor/highlight.js").then((loaded) => { highlighter = loaded.default; addColours(box); }, () => undefined);
+    return;
+  }
+  for (const code of found) {
+    const language = code.dataset.language ?? "";
+    if (code.dataset.coloured || !highlighter.getLanguage(language)) continue;
+    code.dataset.coloured = "true";
+    const head = code.closest(".code")?.firstElementChild;
+    if (head) renderHead(code, head);
+    const { value } = highlighter.highlight(code.textContent, { language, ignoreIllegals: true });
+    code.replaceChildren(DOMPurify.sanitize(value, { ALLOWED_TAGS: ["span"], ALLOWED_ATTR: ["class"], RETURN_DOM_FRAGMENT: true }));
+  }
+}
+
+/** @param {HTMLElement} box */
+function drawFormulas(box) {
+  const found = /** @type {HTMLElement[]} */ ([...box.querySelectorAll("code[data-formula]")]).slice(0, MAX_FORMULAS);
+  if (!found.length) return;
+  if (!temml) {
+    import("../vendor/temml.js").then((loaded) => { temml = loaded.default; drawFormulas(box); }, () => undefined);
+    return;
+  }
+  for (const code of found) {
+    const source = code.textContent ?? "";
+    const drawn = document.createElement("span");
+    drawn.className = `formula ${code.dataset.formula}`;
+    try {
+      if (source.length > MAX_FORMULA) continue;
+      temml.render(source, drawn, { ...FORMULA, displayMode: code.dataset.formula === "display" });
+      DOMPurify.sanitize(drawn, { ...MATHML, IN_PLACE: true });
+      code.replaceWith(drawn);
+    } catch (error) { // the source stays
+      code.title = String(/** @type {any} */ (error).message ?? error).slice(0, 200);
+      delete code.dataset.formula;
+    }
+  }
+}

@@ -1,0 +1,104 @@
+"""Answers in a real Chromium: Markdown well set, also while it is written, hostile or long."""
+
+from pathlib import Path
+
+from playwright.async_api import Browser, expect
+
+from tests.fakes.browsers import needs_chromium
+from tests.fakes.services import Reply
+from tests.server.http.app_server import MODEL, start_app
+from tests.server.page.visits import ask, open_agent, visit
+
+pytestmark = needs_chromium
+
+RICH = r"""# Title
+
+It costs $5 and $6, or US$7, while $E = mc^2$ and \(\mathbb{R}\) are formulas[^a]. See `$x$`.
+
+| Name | Amount |
+| --- | ---: |
+| Chair | 1,200.00 |
+
+```py
+def hello(): return "x"  # long
+```
+
+$$\frac{1}{2}$$
+
+- [x] done
+- [ ] open
+
+مرحبا
+
+[^a]: The note.
+"""
+HOSTILE = r"""$\href{javascript:window.hacked=1}{x}$ and $\htmlClass{hidden}{y}$ and $\style{color:red}{z}$
+
+$\def\a{\a\a}\a$
+
+$\rule{100000em}{100000em}$
+
+```js
+<img src=x onerror="window.hacked=1">
+```
+
+[^constructor] [^__proto__]
+
+[^__proto__]: <img src=x onerror="window.hacked=1">
+
+<b data-cite="1" data-formula="inline" class="composer" id="app">bold</b>
+"""
+LONG = [
+    f"## Part {part}\n\nSome **bold** words and `code`, {'word ' * 60}\n\n- one\n- two\n\n" for part in range(60)
+] + ["The end."]
+FRAMES = """() => { window.frames_ = []; let last = performance.now();
+  const note = (now) => { window.frames_.push(now - last); last = now; requestAnimationFrame(note); };
+  requestAnimationFrame(note); }"""
+
+
+async def test_answers_are_well_set_and_harmless(browser: Browser, tmp_path: Path) -> None:
+    replies = [Reply(text=RICH), Reply(text=HOSTILE)]
+    async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
+        page = shown.page
+        await open_agent(server, page, MODEL)
+        await ask(page, "rich")
+        answer = page.locator(".message.assistant").last
+        await expect(answer.locator(".formula math")).to_have_count(3)
+        await expect(answer.locator("math").nth(1)).to_have_text("ℝ")
+        await expect(answer).to_contain_text("It costs $5 and $6, or US$7")
+        await expect(answer.locator("code").get_by_text("$x$")).to_be_visible()
+        await expect(answer.locator(".code-head")).to_contain_text("Python")
+        await expect(answer.locator(".hljs-keyword").first).to_have_text("def")
+        await expect(answer.get_by_role("checkbox", name="Done")).to_be_checked()
+        await expect(answer.get_by_role("heading", name="Title", level=3)).to_be_visible()
+        await expect(answer.locator("p[dir=auto]", has_text="مرحبا")).to_have_css("direction", "rtl")
+        cell = await answer.get_by_role("cell", name="1,200.00").bounding_box()
+        assert cell
+        assert cell["height"] < 50
+        await answer.locator("[data-note]").focus()
+        await expect(answer.get_by_role("note")).to_have_text("The note.")
+        await ask(page, "hostile")
+        answer = page.locator(".message.assistant").last
+        await expect(answer.locator(".code-head")).to_contain_text("JavaScript")
+        await expect(answer.locator("b")).to_have_text("bold")
+        assert await answer.locator(":is([href], [id], .hidden, .composer, [onerror], b[data-cite])").count() == 0
+        box = await answer.bounding_box()
+        assert box
+        assert box["height"] < 3000
+        assert await page.evaluate("window.hacked") is None
+
+
+async def test_a_long_stream_keeps_its_frames(browser: Browser, tmp_path: Path) -> None:
+    text = "".join(LONG)
+    assert len(text) > 20_000
+    pieces = [text[at : at + 40] for at in range(0, len(text), 40)]
+    replies = [Reply(chunks=pieces, pause_s=0.008)]
+    async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
+        page = shown.page
+        await open_agent(server, page, MODEL)
+        await page.evaluate(FRAMES)
+        await ask(page, "long")
+        await expect(page.locator(".message.assistant")).to_contain_text("The end.")
+        frames: list[float] = sorted(await page.evaluate("window.frames_"))
+        print(len(frames), sum(frames) / len(frames), frames[len(frames) // 2], frames[-len(frames) // 20], frames[-1])
+        assert frames[len(frames) // 2] < 20
