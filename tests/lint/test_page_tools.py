@@ -1,5 +1,6 @@
 """The development tools of the page: pinned, from any registry, with the types of the libraries that the page has."""
 
+import gzip
 import json
 import re
 from hashlib import sha256
@@ -54,3 +55,10 @@ def test_every_text_of_the_page_has_a_name_of_its_own() -> None:
     ]
     assert len(names) > 100
     assert sorted(names) == sorted(set(names))
+
+
+def test_the_first_view_is_small() -> None:
+    index = (PAGE / "index.html").read_text("utf-8")
+    files = {"index.html", *re.findall(r'(?:href|src)="page/([^"]+)"', index)}
+    assert sum(len(gzip.compress((PAGE / file).read_bytes())) for file in files) < 350_000
+    assert not files & {"vendor/highlight.js", "vendor/temml.js"}  # loaded when they are needed

@@ -55,7 +55,6 @@ export const NEEDS_TEXTS = {
   inPlaceOf: ["answers for {model}", "代替 {model} 回答"],
   keySet: ["key is set", "密钥已设置"],
   keyUnset: ["no key", "无密钥"],
-  remove: ["Remove", "移除"],
   toolKeys: ["Keys of tools", "工具密钥"],
   datasets: ["Datasets", "数据集"],
   noDatasets: ["There is no dataset yet.", "还没有数据集。"],

@@ -100,5 +100,4 @@ async def test_a_long_stream_keeps_its_frames(browser: Browser, tmp_path: Path) 
         await ask(page, "long")
         await expect(page.locator(".message.assistant")).to_contain_text("The end.")
         frames: list[float] = sorted(await page.evaluate("window.frames_"))
-        print(len(frames), sum(frames) / len(frames), frames[len(frames) // 2], frames[-len(frames) // 20], frames[-1])
         assert frames[len(frames) // 2] < 20

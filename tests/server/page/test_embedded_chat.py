@@ -53,7 +53,7 @@ async def test_visitors_chat_in_a_frame_of_another_site(browser: Browser, tmp_pa
         await expect(frame.get_by_role("heading", name=HOSTILE[:60])).to_be_visible()
         await ask(frame, "rice")
         await expect(frame.locator(".message.assistant")).to_contain_text("Hello")
-        await frame.locator("[data-cite]").click()
+        await frame.locator(".piece [data-cite]").click()
         await expect(frame.get_by_role("complementary")).to_contain_text("Rice needs water.")
         await ask(frame, "more")
         await expect(frame.locator(".message.assistant").last).to_contain_text("Again.")

@@ -87,7 +87,7 @@ async def test_the_session_on_the_server_is_downloaded_with_hostile_texts(browse
     dsl = {**MODEL, "title": end}
     dsl["graph"] = {"nodes": [{"id": "LLM:0", "data": {"name": end}}], "edges": []}
     async with (
-        start_app(tmp_path, [Reply(text=f"Yes. {end}")]) as server,
+        start_app(tmp_path, [Reply(text=f"Yes, $a^2$. {end}\n\n```js\nlet a;\n```")]) as server,
         visit(browser, server.url, server.key) as shown,
     ):
         page = shown.page
@@ -100,11 +100,13 @@ async def test_the_session_on_the_server_is_downloaded_with_hostile_texts(browse
                 await page.get_by_role("button", name=name).click()
             await (await download.value).save_as(tmp_path / f"run.{suffix}")
     async with open_file(browser, tmp_path / "run.html") as page:
-        await expect(page.locator(".message.assistant")).to_contain_text("Yes.")
+        await expect(page.locator(".message.assistant")).to_contain_text("Yes,")
+        await expect(page.locator(".formula math")).to_have_count(1)
+        await expect(page.locator(".hljs-keyword")).to_have_text("let")
         await expect(page.locator(".message.user")).to_have_text(end)
         await expect(page.locator("h1")).to_contain_text("Helper </script>")
         await node(page, "LLM:0").click()
-        await expect(page.get_by_role("complementary")).to_contain_text("Yes.")
+        await expect(page.get_by_role("complementary")).to_contain_text("Yes,")
         for name in ("Run log", "State", "Graph"):
             await page.get_by_role("tab", name=name).click()
         assert await page.evaluate("window.hacked") is None
