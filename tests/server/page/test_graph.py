@@ -100,6 +100,12 @@ async def test_the_picture_is_moved_zoomed_and_searched_by_mouse_and_keyboard(br
         page = shown.page
         await open_agent(server, page, fan_out(40))
         part = page.locator(".minimap")
+        await expect(part).to_be_visible()  # at the start, texts can be read
+        start = await page.locator(".sheet").evaluate(
+            "sheet => sheet.getBoundingClientRect().width / sheet.offsetWidth"
+        )
+        assert start >= 0.7
+        await page.get_by_role("button", name="Fit").click()
         await expect(part).to_be_hidden()
         whole = await place(page)
         await page.get_by_role("button", name="Zoom in").click()
