@@ -140,6 +140,12 @@ class SessionRepository(TenantRepository[SessionRow]):
         found = select(MessageRow).where(*self._mine(MessageRow, run_id=list(run_ids), role="assistant"))
         return {row.run_id: row.content for row in await self._database.all(found)}
 
+    async def questions(self, run_ids: Sequence[str]) -> list[MessageRow]:
+        """Return the messages with which users began runs."""
+        return await self._database.all(
+            select(MessageRow).where(*self._mine(MessageRow, run_id=list(run_ids), role="user"))
+        )
+
     async def delete(self, agent_id: str, session_id: str) -> bool:
         """Delete one of an agent's sessions and its messages. Return whether it existed."""
         async with self._database.writing() as db:

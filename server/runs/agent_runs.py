@@ -83,6 +83,10 @@ class AgentSessions:
         """Return the run that started last in each of these sessions, by session."""
         return await self._runs.newest_of(session_ids)
 
+    async def questions(self, runs: Sequence[RunRow]) -> list[MessageRow]:
+        """Return the messages with which users began these runs."""
+        return await self._sessions.questions([run.id for run in runs])
+
     async def outcome(self, run: RunRow) -> tuple[list[MessageRow], list[Pause]]:
         """Return the messages in a run's session and the pauses that the session is waiting at."""
         session = await self.session(run.session_id)

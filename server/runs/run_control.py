@@ -41,10 +41,14 @@ from ragflow_lg.server.runs.turn_session import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from ragflow_lg.checkpoints.sessions.session_pruning import Pruned, PruneLimits
+    from ragflow_lg.component.plan import PlanNode
     from ragflow_lg.component.state import TurnRequest
     from ragflow_lg.runs.pauses import Pause
     from ragflow_lg.runs.runner import Run, Runner
+    from ragflow_lg.runs.stored_steps import CheckpointInfo
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import AgentRow, VersionRow
     from ragflow_lg.server.runs.turns import Turn, Turns
@@ -147,6 +151,7 @@ class RunControl(AgentSessions):
         if version is not None:
             await self._require_continuable(runner, target)
         state = await runner.state(target)
+        name = name or await _name_branch(runner, session, target, state, node)
         copy = await self._copy(session, target, name, state, version=version)
         try:
             return await self._play(copy, rerun, None, parent=run.id)
@@ -196,6 +201,7 @@ class RunControl(AgentSessions):
         if version.id != session.version_id:
             await self._require_continuable(runner, target)
         state = await runner.state(target)
+        name = name or await _name_branch(runner, session, target, state)
         answered_by = "" if record.status == "running" else record.run_id
         await self._copy(session, target, name, state, answered_by=answered_by, version=version)
         row = RunRow(
@@ -392,6 +398,26 @@ class RunControl(AgentSessions):
             copies[-1].run_id = answered_by
         await self._sessions.add(copy, *copies)
         return copy
+
+
+BRANCH = "↳ "
+"""What the names of sessions begin with that were made from others."""
+
+
+async def _name_branch(
+    runner: Runner, session: SessionRow, target: str, state: Mapping[str, Any], node: str = ""
+) -> str:
+    """Return a name that says where a new session begins: the node that runs next, and the question of its turn."""
+    following: Sequence[str] = [node]
+    nodes = cast("Mapping[str, PlanNode]", runner.plan.nodes)
+    if not node:
+        async with aclosing(cast("AsyncGenerator[CheckpointInfo]", runner.history(target))) as steps:
+            newest = await anext(steps, None)
+        following = newest.next if newest is not None else ()
+    titles = ", ".join((id_ in nodes and nodes[id_].title) or id_ for id_ in following)
+    questions = [payload for role, payload in state.get("history") or () if role == "user"]
+    question = to_text(questions[-1]) if titles and questions else session.name.removeprefix(BRANCH)
+    return BRANCH + ": ".join(part for part in (titles, " ".join(question.split())) if part)
 
 
 def wrap_answers(pauses: Sequence[Pause], answers: Mapping[str, Any]) -> dict[str, Any]:

@@ -146,7 +146,9 @@ class _NewSession(Body):
             "refused (409)."
         ),
     ] = None
-    session_name: Annotated[Line, Field(description="Name of the new session.")] = ""
+    session_name: Annotated[
+        Line, Field(description="Name of the new session. Default: `↳`, the node that runs next, and the question.")
+    ] = ""
 
 
 class RerunRequest(_NewSession):

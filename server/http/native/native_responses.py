@@ -57,6 +57,7 @@ class RunAnswer(BaseModel):
     version_id: Annotated[str, Field(description="Version of the canvas that ran.")]
     parent_run_id: Annotated[str, Field(description="Run that this one continues; empty if none.")]
     status: RunState
+    question: Annotated[str, Field(description="What the user sent; that of the run before, if it continues one.")]
     error: Annotated[str, Field(description="Error that ended the run; empty if none.")]
     answer: Annotated[str, Field(description="Answer to the user; empty for an interrupted run.")]
     reference: Annotated[list[Any], Field(description="Chunks that the answer cites.")]
@@ -231,6 +232,8 @@ async def build_run_answer(
 ) -> RunAnswer:
     """Build the answer for a run from the messages of its session and the open forms."""
     record = await control.record(run)
+    parent = record.parent_run if record is not None else ""
+    asked = {row.run_id: row.content for row in messages if row.role == "user"}
     status = cast("RunState", await control.state(run))
     answers = [row for row in messages if row.run_id == run.id and row.role == "assistant"]
     open_pauses = pauses if status == "waiting" else ()
@@ -238,8 +241,9 @@ async def build_run_answer(
     return build_answer(
         RunAnswer,
         run,
-        parent_run_id=record.parent_run if record is not None else "",
+        parent_run_id=parent,
         status=status,
+        question=run.asked or asked.get(run.id) or asked.get(parent, ""),
         error=run.error or (NEVER_BEGAN if status == "refused" else ""),
         answer="".join(row.content for row in answers),
         reference=[chunk for row in answers for chunk in read_chunks(row.reference)],

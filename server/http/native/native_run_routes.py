@@ -84,7 +84,8 @@ async def list_runs(
 ) -> RunListAnswer:
     """List runs, newest first, without answers or pauses."""
     rows, total = await control.runs(session_id, page, page_size)
-    return RunListAnswer(runs=[await build_run_answer(control, row) for row in rows], total=total)
+    questions = await control.questions(rows)
+    return RunListAnswer(runs=[await build_run_answer(control, row, questions) for row in rows], total=total)
 
 
 @router.get("/runs/{run_id}", summary="Show a run")

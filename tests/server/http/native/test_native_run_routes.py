@@ -153,6 +153,9 @@ async def test_a_node_in_a_loop_is_rerun_in_its_round(server: AppServer) -> None
     assert (run["answer"], len(server.model.requests)) == ("done", 3)
     again = await client.post(f"/runs/{run['id']}/rerun", json={"node": "ask", "round": 1})
     assert (again.json()["status"], len(server.model.requests)) == ("succeeded", 5)
+    names = [row["name"] for row in (await client.get("/sessions")).json()["sessions"]]
+    assert sorted(names) == ["hi", "↳ ask: hi"]
+    assert [row["question"] for row in (await client.get("/runs")).json()["runs"]] == ["hi", "hi"]
     history = (await client.get(f"/sessions/{run['session_id']}/history")).json()["moments"]
     assert {moment["region"]["id"] if moment["region"] else "" for moment in history} == {"", "lp"}
     assert {moment["round"] for moment in history if moment["region"]} >= {0, 1, 2}
@@ -172,6 +175,7 @@ async def test_a_run_is_forked_where_it_waits_and_at_earlier_checkpoints(server:
     first = (await client.get(f"/sessions/{run['session_id']}/history")).json()["moments"][-1]["checkpoint"]
     early = (await client.post(f"/runs/{run['id']}/fork", json={"checkpoint": first})).json()
     assert early["status"] == "interrupted"
+    assert (await client.get(f"/sessions/{early['session_id']}")).json()["name"] == "↳ begin: hi"
     assert (await client.post(f"/runs/{early['id']}/continue")).json()["status"] == "waiting"
     answered = (await client.post(f"/runs/{run['id']}/fork", json={})).json()
     assert answered["status"] == "interrupted"  # it asks again
