@@ -92,7 +92,7 @@ export class GraphView {
     this.shows = "start";
     this.place(Math.max(READABLE, this.fittingScale()));
     const box = this.boxes.get(this.focus) ?? this.boxes.values().next().value;
-    if (box) this.bringIn(box);
+    if (box) this.uncover(box);
   }
 
   /** Show a node that runs, unless a reader has chosen what is shown. @param {string} id */
@@ -101,7 +101,7 @@ export class GraphView {
     this.focus = id;
     const box = this.boxes.get(id);
     if (!box || this.shows !== "start") return;
-    this.bringIn(box);
+    this.uncover(box);
     this.show();
   }
 
@@ -120,7 +120,7 @@ export class GraphView {
   }
 
   /** Move a drawing that is larger than the frame until a node is in it. @param {Box} box */
-  bringIn(box) {
+  uncover(box) {
     const { clientWidth, clientHeight } = this.frame;
     const [width, height] = [this.width * this.scale, this.height * this.scale];
     if (width > clientWidth) {
