@@ -43,7 +43,7 @@ def points_of(path: str) -> list[tuple[float, float]]:
     ends = [(float(x), float(y)) for x, y in re.findall(r"(-?[\d.]+),(-?[\d.]+)", path)]
     found: list[tuple[float, float]] = []
     for step in range(41):
-        points = ends
+        points: list[tuple[float, float]] = ends
         while len(points) > 1:
             points = [(a[0] + (b[0] - a[0]) * step / 40, a[1] + (b[1] - a[1]) * step / 40) for a, b in pairwise(points)]
         found += points
