@@ -68,7 +68,7 @@ async def test_the_first_use_leads_from_a_file_to_an_answer_with_sources_and_fil
         await expect(answer).to_contain_text("Cook the rice")
         await expect(answer).to_have_attribute("data-status", "succeeded")
         await expect(page.locator("[data-node='LLM:0']")).to_have_attribute("data-status", "done")
-        await answer.locator("[data-cite]").click()
+        await answer.locator(".piece [data-cite]").click()
         await expect(page.get_by_role("complementary")).to_contain_text("Rice needs water.")
         async with page.expect_download() as waiting:
             await answer.get_by_role("link", name="list.csv").click()

@@ -93,7 +93,7 @@ async def test_a_conversation_is_found_again_rerun_and_forked(browser: Browser, 
         await expect(page.get_by_text("Second.")).to_be_visible()
         await expect(page.locator(".message")).to_have_count(4)
         await page.locator("[data-node='LLM:0']").click()
-        await page.get_by_role("button", name="Run again from here").click()
+        await page.locator(".node-actions").get_by_role("button", name="Run again from here").click()
         await expect(page.locator(".message").get_by_text("Third.")).to_be_visible()
         await expect(page.locator(".sessions li")).to_have_count(2)
         await page.get_by_role("tab", name="Steps").click()
