@@ -1,7 +1,8 @@
 /** The box for the next message, with files and Begin's form. */
 
-import { html, useState } from "../vendor/preact.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
 import { Fields } from "./forms.js";
+import { Icon } from "./icons.js";
 import { t } from "./texts.js";
 
 /**
@@ -13,11 +14,16 @@ export function Composer({ begin, inputs, onInputs, isFirst, isBusy, isWaiting, 
   const [text, setText] = useState("");
   const [files, setFiles] = useState(/** @type {File[]} */ ([]));
   const [isShown, setShown] = useState(false);
+  const [isLate, setLate] = useState(false);
   const isTask = begin?.mode === "task";
   const hasForm = Boolean(begin && Object.keys(begin.fields).length);
   const isFormShown = hasForm && !isWaiting && (isFirst || isTask || isShown);
   const isReady = Boolean(text.trim() || files.length || isTask || (hasForm && isFirst));
+  const box = useBox(text, isFirst);
+  const dropping = useDropping((dropped) => !isWaiting && setFiles((all) => [...all, ...dropped]));
+  useEffect(() => { if (!isBusy) setLate(false); }, [isBusy]);
   const send = () => {
+    if (isBusy) setLate(Boolean(text.trim()));
     if (isBusy || isWaiting || !isReady) return;
     onSend(text, files);
     setText("");
@@ -29,21 +35,92 @@ export function Composer({ begin, inputs, onInputs, isFirst, isBusy, isWaiting, 
     event.preventDefault();
     event.target.form.requestSubmit();
   };
-  return html`<form class="composer" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); send(); }}>
+  const paste = (/** @type {ClipboardEvent} */ event) => {
+    const pasted = [...event.clipboardData?.files ?? []];
+    if (!pasted.length) return;
+    event.preventDefault();
+    setFiles([...files, ...pasted]);
+  };
+  return html`<form class="composer" ...${dropping.handlers} onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); send(); }}>
     ${isFormShown && html`<fieldset class="begin"><legend>${t("inputs")}</legend>
       <${Fields} prefix="begin" fields=${begin?.fields} values=${inputs} problems=${problems} onChange=${onInputs} /></fieldset>`}
-    ${files.length > 0 && html`<p class="file">${files.map((file) => file.name).join(", ")}
-      <button type="button" onClick=${() => setFiles([])} aria-label=${t("cancel")}>×</button></p>`}
-    ${!isTask && html`<textarea rows="2" value=${text} placeholder=${t(isWaiting ? "answerFirst" : "ask")} aria-label=${t("ask")} disabled=${isWaiting}
-      onInput=${(/** @type {any} */ e) => setText(e.target.value)} onKeyDown=${key}></textarea>`}
-    <div class="row">
-      <span class="row"><label class="button">${t("attach")}<input class="hidden" type="file" multiple disabled=${isWaiting}
-        onChange=${(/** @type {any} */ e) => { setFiles([...e.target.files]); e.target.value = ""; }} /></label>
-      ${hasForm && !isFirst && !isTask && html`<button type="button" aria-expanded=${isShown}
-        onClick=${() => setShown(!isShown)}>${t("inputs")}</button>`}</span>
-      ${isBusy
-        ? html`<button type="button" class="primary" onClick=${onStop}>${t("stop")}</button>`
-        : html`<button class="primary" disabled=${isWaiting}>${t(isTask ? "start" : "send")}</button>`}
+    <div class="box" data-dropping=${dropping.isOver} data-task=${isTask}>
+      ${files.length > 0 && html`<${Attached} files=${files} onRemove=${(/** @type {File} */ gone) => setFiles(files.filter((file) => file !== gone))} />`}
+      ${!isTask && html`<textarea ref=${box} rows="1" value=${text} aria-label=${t("ask")} disabled=${isWaiting}
+        placeholder=${t(isWaiting ? "answerFirst" : dropping.isOver ? "dropFiles" : "ask")} onKeyDown=${key} onPaste=${paste}
+        onInput=${(/** @type {any} */ e) => setText(e.target.value)}></textarea>`}
+      <div class="row">
+        <span class="row"><label class="button icon-button" title=${t("attach")}><${Icon} name="paperclip" />
+          <input class="hidden" type="file" multiple disabled=${isWaiting} aria-label=${t("attach")}
+            onChange=${(/** @type {any} */ e) => { setFiles([...files, ...e.target.files]); e.target.value = ""; }} /></label>
+        ${hasForm && !isFirst && !isTask && html`<button type="button" class="quiet" aria-expanded=${isShown}
+          onClick=${() => setShown(!isShown)}>${t("inputs")}</button>`}</span>
+        ${isBusy
+          ? html`<button type="button" class="primary icon-button" aria-label=${t("stop")} title=${t("stop")} onClick=${onStop}><${Icon} name="square" /></button>`
+          : isTask ? html`<button class="primary" disabled=${isWaiting}>${t("start")}</button>`
+            : html`<button class="primary icon-button" aria-label=${t("send")} title=${t("send")} disabled=${isWaiting}><${Icon} name="arrow-up" /></button>`}
+      </div>
     </div>
+    ${isLate ? html`<p class="hint" role="status">${t("waitForAnswer")}</p>`
+      : isFirst && !isTask && html`<p class="hint keys">${t("keysHint")}</p>`}
   </form>`;
+}
+
+/**
+ * Return the place of a box that is as high as its text, and that has the focus where a keyboard is likely.
+ * @param {string} text @param {boolean} isFirst
+ */
+function useBox(text, isFirst) {
+  const box = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
+  useLayoutEffect(() => {
+    if (!box.current) return;
+    box.current.style.height = "auto";
+    box.current.style.height = `${box.current.scrollHeight + 2}px`; // the style sheet says how high at most
+  }, [text]);
+  useEffect(() => {
+    const isFree = document.activeElement === document.body || document.activeElement?.closest(".sessions");
+    if (isFirst && isFree && matchMedia("(hover: hover) and (pointer: fine)").matches) box.current?.focus({ preventScroll: true });
+  }, [isFirst]);
+  return box;
+}
+
+/**
+ * Take files that are dropped.
+ * @param {(files: File[]) => void} onFiles
+ */
+function useDropping(onFiles) {
+  const [isOver, setOver] = useState(false);
+  const hasFiles = (/** @type {any} */ event) => event.dataTransfer?.types.includes("Files");
+  const over = (/** @type {any} */ event) => {
+    if (!hasFiles(event)) return;
+    event.preventDefault();
+    setOver(true);
+  };
+  const drop = (/** @type {any} */ event) => {
+    setOver(false);
+    if (!hasFiles(event)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    onFiles([...event.dataTransfer.files]);
+  };
+  return { isOver, handlers: { onDragOver: over, onDragLeave: () => setOver(false), onDrop: drop } };
+}
+
+/** @param {{files: File[], onRemove: (file: File) => void}} props */
+function Attached({ files, onRemove }) {
+  return html`<ul class="attached">${files.map((file) => html`<li key=${`${file.name} ${file.size} ${file.lastModified}`}>
+    <${Preview} file=${file} /><span>${file.name}</span>
+    <button type="button" class="quiet" aria-label=${`${t("removeFile")}: ${file.name}`} onClick=${() => onRemove(file)}><${Icon} name="x" /></button></li>`)}</ul>`;
+}
+
+/** @param {{file: File}} props */
+function Preview({ file }) {
+  const [address, setAddress] = useState("");
+  useEffect(() => {
+    if (!/^image\/(png|jpeg|gif|webp|bmp)$/.test(file.type)) return undefined;
+    const made = URL.createObjectURL(file);
+    setAddress(made);
+    return () => URL.revokeObjectURL(made);
+  }, [file]);
+  return address ? html`<img src=${address} alt="" />` : html`<${Icon} name="file" />`;
 }

@@ -9,8 +9,8 @@ import { answerText, givenValues } from "./forms.js";
 import { forkBefore, lastRun, loadSession, loadWithRun, play, upload, uploadValues } from "./runs.js";
 import { t } from "./texts.js";
 import { useTravel } from "./travel.js";
-import { asMessages, goOn, newTurn, reopen } from "./turn.js";
-import { useTurns } from "./turns.js";
+import { goOn, newTurn, reopen, settle, storedTurns } from "./turn.js";
+import { useTurns, whole } from "./turns.js";
 import { useVersion } from "./versions.js";
 
 /**
@@ -20,7 +20,7 @@ import { useVersion } from "./versions.js";
  */
 export function useConversation({ api, agent, session, onSession, onCompare }) {
   const [sessions, setSessions] = useState(/** @type {any[]} */ ([]));
-  const [messages, setMessages] = useState(/** @type {any[]} */ ([]));
+  const [past, setPast] = useState(/** @type {import("./turn.js").Turn[]} */ ([]));
   const [turn, setTurn] = useState(/** @type {import("./turn.js").Turn | null} */ (null));
   const [problem, setProblem] = useState("");
   const [problems, setProblems] = useState(/** @type {Record<string, string>} */ ({}));
@@ -35,11 +35,11 @@ export function useConversation({ api, agent, session, onSession, onCompare }) {
     .then((answer) => setSessions(answer.sessions), () => undefined);
 
   const { currentRun, canRerun, pair, setPair, setStoredRun, rerun, fork } = useTravel({
-    api, agent, turn, messages, opened, running, isBusy, setTurn, setMessages, onCompare, report, listSessions, onSession,
+    api, agent, turn, past, opened, running, isBusy, setTurn, setPast, onCompare, report, listSessions, onSession,
     open, follow,
   });
 
-  const { turns, chosen, choose, chosenTurn } = useTurns(api, agent, session, messages, turn);
+  const { turns, chosen, choose, chosenTurn, steps } = useTurns(api, agent, session, past, turn);
 
   useEffect(() => {
     loadVersion("draft");
@@ -52,7 +52,7 @@ export function useConversation({ api, agent, session, onSession, onCompare }) {
     running.current?.abort();
     opened.current = session;
     setTurn(null);
-    setMessages([]);
+    setPast([]);
     setProblem("");
     setStoredRun("");
     if (session) open(session).catch((error) => setProblem(error.message));
@@ -65,16 +65,16 @@ export function useConversation({ api, agent, session, onSession, onCompare }) {
    */
   async function open(id, since = null, sent = "") {
     const before = running.current;
-    const { stored, run } = await loadWithRun(api, agent, id);
+    const { stored, run, runs } = await loadWithRun(api, agent, id);
     if (opened.current !== id || running.current !== before) return null;
     setStoredRun(run?.id ?? "");
     if (stored.version_id !== version?.id) loadVersion(stored.version_id);
-    const { turn: shown, earlier, isFollowed } = reopen(stored, run, since);
+    const { turn: shown, earlier, isFollowed } = reopen(stored, run, runs, since);
     const isLate = sent && sent !== shown.query;
     const isExpired = !sent && isFollowed && since?.pauses.some((pause) => pause.expire_ms && pause.expire_ms <= Date.now());
     const notice = isLate ? notSent(sent, since ? "late" : "formFirst") : isExpired ? t("expired") : "";
-    const isShown = since || isFollowed || shown.pauses.length > 0 || shown.status === "interrupted" || shown.error;
-    setMessages(isShown ? earlier : stored.messages);
+    const isShown = since || isFollowed || shown.pauses.length > 0 || ["interrupted", "cancelled"].includes(shown.status) || shown.error;
+    setPast(isShown ? earlier : storedTurns(stored.messages, runs));
     if (isShown) setTurn(shown);
     setProblem(notice);
     if (isFollowed) await follow(shown, null, notice);
@@ -97,29 +97,33 @@ export function useConversation({ api, agent, session, onSession, onCompare }) {
    * @returns {Promise<import("./turn.js").Turn | null>} The turn at its end, or null if the request failed.
    */
   async function follow(first, request, notice = "") {
+    const { nodes, order, visits, records, calls } = whole(first, steps.steps[first.stepsOf ?? ""]);
+    const begun = { ...first, nodes, order, visits, records, calls, stepsOf: "" };
     const control = new AbortController();
     running.current?.abort();
     running.current = control;
     setBusy(true);
     setProblem(notice);
     setProblems({});
-    setTurn(first);
+    setTurn(begun);
+    const paint = paced(setTurn, control.signal);
     const show = (/** @type {import("./turn.js").Turn} */ now) => {
       if (control.signal.aborted) return;
-      setTurn(now);
+      paint(now);
       if (now.sessionId && now.sessionId !== opened.current) {
         opened.current = now.sessionId;
         onSession(now.sessionId);
       }
     };
     try {
-      return await play(api, agent, first, request, show, control.signal);
+      return await play(api, agent, begun, request, show, control.signal);
     } catch (/** @type {any} */ error) {
       if (control.signal.aborted) return null;
       if (error instanceof ApiError && error.details?.fields) setProblems(readFields(error.details.fields));
       else setProblem(error.message);
       return null;
     } finally {
+      paint.flush();
       if (running.current === control) {
         setBusy(false);
         listSessions();
@@ -139,7 +143,7 @@ export function useConversation({ api, agent, session, onSession, onCompare }) {
   const send = async (/** @type {string} */ text, /** @type {File[]} */ files) => {
     try {
       const sent = await upload(api, agent, files);
-      setMessages([...messages, ...asMessages(turn)]);
+      setPast(settled());
       await start(text, sent);
     } catch (error) {
       report(error);
@@ -147,8 +151,9 @@ export function useConversation({ api, agent, session, onSession, onCompare }) {
   };
   const resend = async (/** @type {number} */ at, /** @type {string} */ text) => {
     try {
-      const files = (at < messages.length ? messages[at].files : turn?.files) ?? [];
-      const place = await forkBefore(api, agent, messages, at);
+      const all = settled();
+      const files = all[at]?.files ?? [];
+      const place = await forkBefore(api, agent, all, at);
       listSessions();
       opened.current = place.session;
       onSession(place.session);
@@ -157,7 +162,7 @@ export function useConversation({ api, agent, session, onSession, onCompare }) {
         if (shown?.status === "interrupted") await continueRun(shown, notSent(text, "formFirst"));
         return;
       }
-      setMessages(messages.slice(0, at));
+      setPast(all.slice(0, at));
       await start(text, files);
     } catch (error) {
       report(error);
@@ -171,25 +176,36 @@ export function useConversation({ api, agent, session, onSession, onCompare }) {
       const answers = { [pause]: await uploadValues(api, agent, values) };
       const fields = turn.pauses.find(({ id }) => id === pause)?.fields;
       const first = goOn({ ...turn, pauses: turn.pauses.filter(({ id }) => id !== pause) }, answerText(answers[pause], fields));
-      setMessages([...messages, ...asMessages(turn)]);
+      setPast(settled());
       const request = { path: `runs/${turn.runId}/resume?mode=stream`, body: { answers } };
       if (await follow(first, request) || running.current?.signal.aborted) return;
-      setMessages(messages);
+      setPast(past);
       setTurn({ ...turn, pauses: turn.pauses.map((each) => (each.id === pause ? { ...each, values } : each)) });
       await look(first.query);
     } catch (error) {
       report(error);
     }
   };
-  const continueRun = (last = turn, notice = "") => last
-    && follow(last, { path: `runs/${last.runId}/continue?mode=stream` }, notice);
+  const continueRun = (last = turn, notice = "") => {
+    if (!last) return undefined;
+    const isStopped = last.status === "cancelled"; // what it has written stays, and is written again
+    if (isStopped) setPast([...past, { ...settle(last), status: "answered", error: "" }]);
+    return follow(isStopped ? goOn(last, "") : last, { path: `runs/${last.runId}/continue?mode=stream` }, notice);
+  };
+  /** @returns {import("./turn.js").Turn[]} All turns, none of which goes on. */
+  const settled = () => (turn ? [...past, settle(turn)] : past);
+  const giveUp = async () => {
+    if (!turn) return;
+    await stop();
+    await look();
+  };
   const stop = () => turn?.runId && api.request(api.path(agent, `runs/${turn.runId}/cancel`), { method: "POST" })
     .catch((error) => setProblem(error.message));
 
   return {
-    version, draft, loadVersion, editDraft, sessions, listSessions, messages, turn, problem, problems, isBusy, begin, inputs,
+    version, draft, loadVersion, editDraft, sessions, listSessions, past, turn, problem, problems, isBusy, begin, inputs,
     setInputs, currentRun, canRerun, pair, setPair, rerun, fork, send, resend, save, answer, continueRun, stop,
-    turns, chosen, choose, chosenTurn,
+    turns, chosen, choose, chosenTurn, steps, giveUp,
   };
 }
 
@@ -201,4 +217,26 @@ function readFields(fields) {
 /** @param {string} sent @param {"late"|"formFirst"} why @returns {string} */
 function notSent(sent, why) {
   return t(why).replace("{answer}", () => sent);
+}
+
+/**
+ * Return a function that shows the last of many states, once for each picture of the screen.
+ * @param {(turn: import("./turn.js").Turn) => void} paint @param {AbortSignal} signal
+ * @returns {((turn: import("./turn.js").Turn) => void) & {flush: () => void}} `flush` shows what waits.
+ */
+function paced(paint, signal) {
+  /** @type {import("./turn.js").Turn | null} */
+  let newest = null;
+  const flush = () => {
+    const shown = newest;
+    newest = null;
+    if (shown && !signal.aborted) paint(shown);
+  };
+  const show = (/** @type {import("./turn.js").Turn} */ turn) => {
+    const isWaiting = newest !== null;
+    newest = turn;
+    if (turn.endMs || document.hidden) flush();
+    else if (!isWaiting) requestAnimationFrame(flush);
+  };
+  return Object.assign(show, { flush });
 }

@@ -10,7 +10,7 @@ import { SourcePanel } from "./panels.js";
 import { playPublic } from "./public_turns.js";
 import { upload, uploadValues } from "./runs.js";
 import { t } from "./texts.js";
-import { asMessages, goOn, newTurn } from "./turn.js";
+import { goOn, newTurn, settle } from "./turn.js";
 
 /** @returns {{agent: string, key: string}} What the address names. A browser sends nothing that follows its `#`. */
 function readAddress() {
@@ -22,7 +22,7 @@ function readAddress() {
 function EmbeddedChat({ agent, apiKey }) {
   const api = useMemo(() => Object.assign(new Api(apiKey, "../"), { visitor: readVisitor(apiKey) }), [apiKey]);
   const contact = useRef(/** @type {Promise<any> | null} */ (null));
-  const [messages, setMessages] = useState(/** @type {any[]} */ ([]));
+  const [past, setPast] = useState(/** @type {import("./turn.js").Turn[]} */ ([]));
   const [turn, setTurn] = useState(/** @type {import("./turn.js").Turn | null} */ (null));
   const [problem, setProblem] = useState("");
   const [isBusy, setBusy] = useState(false);
@@ -61,7 +61,7 @@ function EmbeddedChat({ agent, apiKey }) {
   };
   const send = (/** @type {string} */ text, /** @type {File[]} */ files) => {
     const first = { ...newTurn(text, files.map(({ name }) => ({ name }))), sessionId: turn?.sessionId ?? "" };
-    setMessages([...messages, ...asMessages(turn)]);
+    if (turn) setPast([...past, settle(turn)]);
     return follow(first, async () => {
       const values = begin ? await uploadValues(api, agent, givenValues(begin.fields, inputs)) : {};
       return { query: text, inputs: wrap(values), files: await upload(api, agent, files) };
@@ -71,7 +71,7 @@ function EmbeddedChat({ agent, apiKey }) {
     if (!turn) return;
     try {
       const sent = await uploadValues(api, agent, values);
-      setMessages([...messages, ...asMessages(turn)]);
+      if (turn) setPast([...past, settle(turn)]);
       const fields = turn.pauses.find(({ id }) => id === pause)?.fields;
       await follow({ ...goOn(turn, answerText(sent, fields)), pauses: [] }, async () => ({ query: "", inputs: wrap(sent) }));
     } catch (/** @type {any} */ error) {
@@ -81,9 +81,9 @@ function EmbeddedChat({ agent, apiKey }) {
 
   return html`<${FileAccess.Provider} value=${openFile}><main class="embedded">
     <h1>${begin?.title ?? ""}</h1>
-    <${Chat} messages=${messages} turn=${turn} problem=${problem} problems=${{}} isBusy=${isBusy} begin=${begin}
+    <${Chat} past=${past} turn=${turn} problem=${problem} problems=${{}} isBusy=${isBusy} begin=${begin}
       inputs=${inputs} onInputs=${setInputs} onSend=${send} onStop=${() => running.current?.abort()} onAnswer=${answer}
-      onContinue=${() => undefined} onCite=${setChunk} />
+      onCite=${setChunk} onRetry=${send} />
     ${chunk && html`<${SourcePanel} chunk=${chunk} onClose=${() => setChunk(null)} />`}
   </main><//>`;
 }

@@ -2,6 +2,7 @@
 
 import { html, useState } from "../vendor/preact.js";
 import { Expiry } from "./expiry.js";
+import { Icon } from "./icons.js";
 import { Markdown } from "./markdown.js";
 import { t } from "./texts.js";
 
@@ -43,7 +44,7 @@ function Field({ id, name, field, value, problem, onChange }) {
     input = html`<input ...${shared} type=${isNumber ? "number" : "text"} step=${kind === "integer" ? "1" : "any"}
       value=${value ?? ""} onInput=${(/** @type {any} */ e) => onChange(readNumber(e.target.value, isNumber))} />`;
   }
-  return html`<div class="field">
+  return html`<div class="field" data-kind=${kind}>
     <label for=${id}>${label}${field.optional ? "" : " *"}</label>${input}
     ${problem && html`<p class="problem" role="alert" id=${`${id}-problem`}>${problem}</p>`}
   </div>`;
@@ -103,18 +104,21 @@ function toJson(value, isInner = false) {
 
 /**
  * Show an open form with its button. It begins with the values that were refused, if there are any.
- * @param {{pause: any, problems: Record<string, string>, isBusy: boolean, onAnswer: (id: string, values: any) => void}} props
+ * @param {{pause: any, title?: string, problems: Record<string, string>, isBusy: boolean,
+ *   onAnswer: (id: string, values: any) => void, onGiveUp?: () => void}} props `onGiveUp` cancels the turn.
  */
-export function PauseForm({ pause, problems, isBusy, onAnswer }) {
+export function PauseForm({ pause, title, problems, isBusy, onAnswer, onGiveUp }) {
   const [values, setValues] = useState(() => pause.values ?? initialValues(pause.fields));
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
     onAnswer(pause.id, givenValues(pause.fields, values));
   };
   return html`<form class="pause" onSubmit=${submit} aria-label=${pause.node}>
+    <p class="pause-title"><${Icon} name="form-input" /> ${title ? `${title} ` : ""}${t("formAsks")}</p>
     ${pause.tips && html`<${Markdown} text=${pause.tips} />`}
     <${Fields} prefix=${pause.id} fields=${pause.fields} values=${values} problems=${problems} onChange=${setValues} />
     <${Expiry} at=${pause.expire_ms} answer=${pause.expire_answer} />
-    <button class="primary" disabled=${isBusy}>${t("answer")}</button>
+    <p class="row"><button class="primary" disabled=${isBusy}>${t("answer")}</button>
+      ${onGiveUp && html`<button type="button" class="quiet" disabled=${isBusy} onClick=${onGiveUp}>${t("giveUp")}</button>`}</p>
   </form>`;
 }

@@ -1,7 +1,7 @@
 /** The drawer of a node: how it went, its prompts, itself alone, and its params in a draft. */
 
 import { html } from "../vendor/preact.js";
-import { Calls } from "./chat.js";
+import { Calls } from "./steps.js";
 import { DraftEditor } from "./draft_editor.js";
 import { Costs, ModelCalls } from "./model_calls.js";
 import { NodeAlone } from "./node_alone.js";

@@ -1,7 +1,7 @@
 /** What stands beside the conversation, apart from the graph: a node and a source. */
 
 import { html } from "../vendor/preact.js";
-import { Calls } from "./chat.js";
+import { Calls } from "./steps.js";
 import { Markdown } from "./markdown.js";
 import { t } from "./texts.js";
 

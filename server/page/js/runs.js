@@ -1,7 +1,7 @@
 /** Runs of a session: start one, follow it over broken connections, answer, stop, continue, fork. */
 
 import { ApiError } from "./api.js";
-import { cut, fold, newTurn } from "./turn.js";
+import { cut, fold } from "./turn.js";
 
 const RETRY_MS = 1000;
 const MAX_RETRIES = 120;
@@ -87,13 +87,15 @@ export async function loadSession(api, agent, session) {
 
 /**
  * Return a session and its last run, both as they were at one time.
- * @param {import("./api.js").Api} api @param {string} agent @param {string} session @returns {Promise<{stored: any, run: any}>}
+ * @param {import("./api.js").Api} api @param {string} agent @param {string} session
+ * @returns {Promise<{stored: any, run: any, runs: any[]}>} `runs`: the last ones.
  */
 export async function loadWithRun(api, agent, session) {
   for (let before = await lastRun(api, agent, session); ;) {
     const stored = await loadSession(api, agent, session);
-    const run = await lastRun(api, agent, session);
-    if (run?.id === before?.id && run?.status === before?.status) return { stored, run };
+    const runs = await listRuns(api, agent, session, 100);
+    const run = begunOf(runs);
+    if (run?.id === before?.id && run?.status === before?.status) return { stored, run, runs };
     before = run;
   }
 }
@@ -103,35 +105,31 @@ export async function loadWithRun(api, agent, session) {
  * @param {import("./api.js").Api} api @param {string} agent @param {string} session @returns {Promise<any | null>}
  */
 export async function lastRun(api, agent, session) {
-  const { runs } = await api.request(api.path(agent, `runs?session_id=${session}&page_size=10`));
-  return runs.find((/** @type {any} */ run) => run.status !== "refused") ?? runs[0] ?? null;
+  return begunOf(await listRuns(api, agent, session, 10));
 }
 
 /**
- * Return the turn of a run that is over, from its stored events or, if they are gone, from what the run has left.
- * @param {import("./api.js").Api} api @param {string} agent @param {string} runId @returns {Promise<import("./turn.js").Turn>}
+ * @param {import("./api.js").Api} api @param {string} agent @param {string} session @param {number} count
+ * @returns {Promise<any[]>}
  */
-export async function loadTurn(api, agent, runId) {
-  let now = newTurn("");
-  try {
-    for await (const frame of api.frames(api.path(agent, `runs/${runId}/events?records=true`), {})) now = fold(now, frame);
-    return now;
-  } catch (error) {
-    if (!(error instanceof ApiError && error.status === 410)) throw error;
-    const run = await api.request(api.path(agent, `runs/${runId}`));
-    return fold({ ...newTurn(""), runId }, { id: "", event: "end", data: { run, error: null } });
-  }
+async function listRuns(api, agent, session, count) {
+  return (await api.request(api.path(agent, `runs?session_id=${session}&page_size=${count}`))).runs;
+}
+
+/** @param {any[]} runs Newest first. @returns {any | null} */
+function begunOf(runs) {
+  return runs.find((run) => run.status !== "refused") ?? runs[0] ?? null;
 }
 
 /**
  * Return the session in which a message is sent again: a copy that ends before the message, or "" for a new one.
  *
  * If the message was the answer to a form, the copy waits for it, or can be continued up to it: `hasForm`.
- * @param {import("./api.js").Api} api @param {string} agent @param {any[]} messages @param {number} at
+ * @param {import("./api.js").Api} api @param {string} agent @param {import("./turn.js").Turn[]} turns @param {number} at
  * @returns {Promise<{session: string, hasForm: boolean}>}
  */
-export async function forkBefore(api, agent, messages, at) {
-  const run = messages.slice(0, at).findLast((message) => message.run_id)?.run_id;
+export async function forkBefore(api, agent, turns, at) {
+  const run = turns.slice(0, at).findLast(({ runId }) => runId)?.runId;
   if (!run) return { session: "", hasForm: false };
   const { status } = await api.request(api.path(agent, `runs/${run}`));
   const made = await api.request(api.path(agent, `runs/${run}/fork`), { method: "POST", body: {} });

@@ -3,6 +3,7 @@
 import { ANSWER_TEXTS } from "./answer_texts.js";
 import { INSPECTION_TEXTS } from "./inspection_texts.js";
 import { NEEDS_TEXTS } from "./needs_texts.js";
+import { TALK_TEXTS } from "./talk_texts.js";
 
 /** @type {Record<string, [string, string]>} */
 const TEXTS = {
@@ -12,6 +13,7 @@ const TEXTS = {
   loading: ["Loading …", "加载中…"],
   nodeActions: ["What to do with this node", "节点操作"],
   ...NEEDS_TEXTS,
+  ...TALK_TEXTS,
   agents: ["Agents", "智能体"],
   add: ["Add a canvas", "添加画布"],
   addHint: ["Drop a canvas file of RAGFlow here, or choose one.", "将 RAGFlow 画布文件拖到此处，或选择文件。"],
@@ -46,7 +48,7 @@ const TEXTS = {
   send: ["Send", "发送"],
   stop: ["Stop", "停止"],
   ask: ["Your message", "输入消息"],
-  answerFirst: ["Answer the form first", "请先填写表单"],
+  answerFirst: ["Answer the form above", "请先填写上方的表单"],
   attach: ["Attach files", "添加附件"],
   thinking: ["Thinking", "思考过程"],
   calls: ["Tool calls", "工具调用"],
@@ -102,7 +104,7 @@ const TEXTS = {
   fork: ["Fork here", "从此处分支"],
   notRun: ["It has not run in this turn.", "本轮未运行。"],
   source: ["Source", "来源"],
-  interrupted: ["The run was interrupted.", "运行被中断。"],
+  interrupted: ["interrupted", "已中断"],
   reconnecting: ["The server cannot be reached. Trying again …", "无法连接服务器，正在重试……"],
   running: ["running", "运行中"],
   done: ["done", "完成"],

@@ -4,9 +4,9 @@ import { useState } from "../vendor/preact.js";
 import { newTurn } from "./turn.js";
 
 /**
- * @typedef {{api: import("./api.js").Api, agent: string, turn: import("./turn.js").Turn | null, messages: any[],
+ * @typedef {{api: import("./api.js").Api, agent: string, turn: import("./turn.js").Turn | null, past: import("./turn.js").Turn[],
  *   opened: {current: string}, running: {current: AbortController | null}, isBusy: boolean,
- *   setTurn: (turn: import("./turn.js").Turn | null) => void, setMessages: (messages: any[]) => void,
+ *   setTurn: (turn: import("./turn.js").Turn | null) => void, setPast: (past: import("./turn.js").Turn[]) => void,
  *   onCompare: () => void, report: (error: any) => void, listSessions: () => void,
  *   onSession: (session: string) => void,
  *   open: (session: string) => Promise<import("./turn.js").Turn | null>,
@@ -19,7 +19,7 @@ import { newTurn } from "./turn.js";
  * @param {Place} place
  */
 export function useTravel(place) {
-  const { api, agent, turn, messages, opened, follow, onSession } = place;
+  const { api, agent, turn, past, opened, follow, onSession } = place;
   const [pair, setPair] = useState(/** @type {[string, string]} */ (["", ""]));
   const [storedRun, setStoredRun] = useState("");
   const currentRun = turn?.runId || storedRun;
@@ -27,9 +27,9 @@ export function useTravel(place) {
   /** Run the last turn again from a node, with the stored canvas or a draft of it. */
   const rerun = async (/** @type {string} */ from, /** @type {any} */ dsl = undefined) => {
     const before = opened.current;
-    const last = turn ? null : lastQuestion(messages);
+    const last = turn ? null : lastQuestion(past);
     opened.current = "";
-    if (last) place.setMessages(last.earlier);
+    if (last) place.setPast(last.earlier);
     const body = { node: from, ...(dsl ? { dsl } : {}) };
     const request = { path: `runs/${currentRun}/rerun?mode=stream`, body };
     const done = await follow(newTurn(turn?.query ?? last?.query ?? ""), request);
@@ -38,7 +38,7 @@ export function useTravel(place) {
       if (dsl) place.onCompare();
     } else if (!opened.current) { // it was refused: nothing has changed
       opened.current = before;
-      place.setMessages(messages);
+      place.setPast(past);
       place.setTurn(turn);
     }
   };
@@ -69,8 +69,11 @@ export function useTravel(place) {
   return { currentRun, canRerun, pair, setPair, setStoredRun, rerun, fork };
 }
 
-/** @param {any[]} messages @returns {{earlier: any[], query: string} | null} The last question, and what was before it. */
-function lastQuestion(messages) {
-  const at = messages.findLastIndex((message) => message.role === "user");
-  return at < 0 ? null : { earlier: messages.slice(0, at), query: messages[at].content };
+/**
+ * Return the last question, and what was before it.
+ * @param {import("./turn.js").Turn[]} past @returns {{earlier: import("./turn.js").Turn[], query: string} | null}
+ */
+function lastQuestion(past) {
+  const at = past.findLastIndex(({ query }) => query);
+  return at < 0 ? null : { earlier: past.slice(0, at), query: past[at].query };
 }

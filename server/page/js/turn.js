@@ -3,18 +3,24 @@
 import { citedChunks } from "./citations.js";
 
 /**
- * @typedef {{id: string, title: string, type: string, status: "running"|"done"|"failed"|"waiting", visits: number,
+ * @typedef {"running"|"done"|"failed"|"waiting"|"stopped"} Status
+ * @typedef {{id: string, title: string, type: string, status: Status, visits: number,
  *   seconds: number, inputs: any, outputs: any, error: string, startedAt: number}} NodeState
  * @typedef {{id: string, node: string, path: string, tool: string, title: string, arguments: any, result: any,
  *   error: string, seconds: number, status: "running"|"done"|"failed"}} Call
  * @typedef {{node: string, title: string, type: string, startMs: number, seconds: number, error: string,
- *   status: "running"|"done"|"failed"|"waiting"}} Visit One execution of a node.
+ *   status: Status}} Visit One execution of a node.
  * @typedef {{text: string, thinking: string, isThinking: boolean, chunks: Record<string, any>}} Shown
  * @typedef {{runId: string, sessionId: string, lastId: string, query: string, files: any[], shown: Shown,
  *   nodes: Record<string, NodeState>, order: string[], visits: Visit[], records: any[], calls: Call[],
  *   pauses: any[], downloads: any[], spoken: string[], status: string,
- *   error: string, usage: any, startMs: number, endMs: number, checkpoint: string, isDemo?: boolean}} Turn
+ *   error: string, usage: any, startMs: number, endMs: number, checkpoint: string, isDemo?: boolean,
+ *   stepsOf?: string, isEventless?: boolean}} Turn `stepsOf`: the run whose nodes and calls are to be loaded for it.
+ *   `isEventless`: they are what the log of its nodes says.
  */
+
+/** The error of a run, and of its nodes, that a reader has stopped, in RAGFlow's words. */
+export const STOPPED = "Task has been canceled";
 
 /** @param {string} query @param {any[]} [files] @returns {Turn} A turn that has not begun. */
 export function newTurn(query, files = []) {
@@ -43,28 +49,69 @@ export function fold(turn, frame) {
  * @param {Turn} turn @param {string} text @returns {Turn}
  */
 export function goOn(turn, text) {
-  const { files, shown, downloads, spoken, status, error } = newTurn("");
-  return { ...turn, query: text, files, shown, downloads, spoken, status, error };
+  const { files, shown, downloads, spoken, status, error, usage, startMs, endMs } = newTurn("");
+  return { ...turn, query: text, files, shown, downloads, spoken, status, error, usage, startMs, endMs };
 }
 
-/** @param {Turn | null} turn @returns {any[]} The messages of a turn, as the server stores them. */
-export function asMessages(turn) {
-  if (!turn) return [];
-  const { query, files, downloads, shown, runId, isDemo } = turn;
-  const content = shown.text || readTips(turn.pauses);
-  const reference = Object.entries(shown.chunks).map(([number, chunk]) => ({ ...chunk, citation_id: number }));
-  return [
-    ...(query || files.length ? [{ role: "user", content: query, files, run_id: runId, reference: [] }] : []),
-    ...(content || downloads.length ? [{ role: "assistant", content, downloads, run_id: runId, reference, isDemo }] : []),
-  ];
+/** @param {Turn} turn @returns {Turn} A turn that others follow. Of its open forms, the text of the last one stays. */
+export function settle(turn) {
+  const text = turn.shown.text || readTips(turn.pauses);
+  const status = ["waiting", "interrupted", "reconnecting"].includes(turn.status) ? "answered" : turn.status;
+  return { ...turn, pauses: [], status, shown: { ...turn.shown, text } };
 }
 
 /**
- * Return the last turn of a stored session, and the messages before it.
- * @param {any} stored @param {any} run Its last run. @param {Turn | null} since The turn of which the run is a part.
- * @returns {{turn: Turn, earlier: any[], isFollowed: boolean}} `isFollowed`: the events of the run say the rest.
+ * Return the run that has played the steps of a run: a fork at the end of a turn is a copy; no run if it is not known.
+ * @param {any} run @returns {string}
  */
-export function reopen(stored, run, since) {
+function playerOf(run) {
+  if (!isCopy(run)) return run.id;
+  return run.status === "interrupted" ? "" : run.parent_run_id;
+}
+
+/** @param {any} run @returns {boolean} */
+function isCopy(run) {
+  return Boolean(run?.parent_run_id) && run.start_ms === run.end_ms;
+}
+
+/**
+ * Return the turns of stored messages, without their steps.
+ * @param {any[]} messages @param {any[]} runs @returns {Turn[]}
+ */
+export function storedTurns(messages, runs) {
+  const known = new Map(runs.map((run) => [run.id, run]));
+  const continued = new Set(runs.map((run) => run.parent_run_id));
+  /** @type {Turn[]} */
+  const turns = [];
+  for (const message of messages) {
+    const run = known.get(message.run_id);
+    const last = turns.at(-1);
+    const isOfLast = last?.runId && (last.runId === message.run_id || (isCopy(run) && run.parent_run_id === last.runId));
+    const isQuestion = message.role === "user";
+    const turn = isOfLast && !isQuestion ? last : newTurn("", message.files);
+    if (turn !== last) turns.push(turn);
+    Object.assign(turn, {
+      runId: message.run_id ?? "", status: !run || continued.has(run.id) ? "answered" : run.status, usage: run?.usage ?? null,
+      startMs: run?.start_ms ?? 0, endMs: run && !isCopy(run) ? run.end_ms : 0, checkpoint: run?.checkpoint ?? "",
+      stepsOf: run ? playerOf(run) : message.run_id ?? "",
+    });
+    if (turn.status !== "answered") turn.error = run.error;
+    if (isQuestion) turn.query = message.content;
+    else {
+      turn.shown.text += withoutThinking(message.content);
+      turn.shown.chunks = { ...turn.shown.chunks, ...citedChunks(message) };
+    }
+  }
+  return turns.filter((turn) => turn.query || turn.files.length || turn.shown.text);
+}
+
+/**
+ * Return the last turn of a stored session, and the turns before it.
+ * @param {any} stored @param {any} run Its last run. @param {any[]} runs
+ * @param {Turn | null} since The turn of which the run is a part.
+ * @returns {{turn: Turn, earlier: Turn[], isFollowed: boolean}} `isFollowed`: the events of the run say the rest.
+ */
+export function reopen(stored, run, runs, since) {
   const isFollowed = run?.status === "running" || Boolean(since && run && run.id !== since.runId);
   const own = stored.messages.filter((/** @type {any} */ message) => run && message.run_id === run.id);
   const answer = own.find((/** @type {any} */ message) => message.role === "assistant");
@@ -72,14 +119,13 @@ export function reopen(stored, run, since) {
   const pauses = isFollowed ? [] : stored.pauses;
   const turn = {
     ...goOn(since ?? newTurn(""), taken.find((/** @type {any} */ message) => message.role === "user")?.content ?? ""),
-    runId: run?.id ?? "", sessionId: stored.id, lastId: "", pauses,
+    runId: run?.id ?? "", sessionId: stored.id, lastId: "", pauses, ...(since ? {} : { startMs: run?.start_ms || Date.now() }),
   };
-  const earlier = stored.messages.filter((/** @type {any} */ message) =>
-    !taken.includes(message) && (message.role === "user" || message.content));
+  const earlier = storedTurns(stored.messages.filter((/** @type {any} */ message) => !taken.includes(message)), runs);
   if (isFollowed || !run) return { turn, earlier, isFollowed };
   const ended = end(turn, { run: { ...run, pauses, answer: taken.includes(answer) ? answer.content : "" }, error: null });
   const chunks = taken.includes(answer) ? citedChunks(answer) : {};
-  return { turn: { ...ended, shown: { ...ended.shown, chunks } }, earlier, isFollowed };
+  return { turn: { ...ended, shown: { ...ended.shown, chunks }, stepsOf: since ? "" : playerOf(run) }, earlier, isFollowed };
 }
 
 /** @param {any[]} pauses @returns {string} What the server stores as the text of a turn that only shows forms. */
@@ -101,7 +147,7 @@ const CHANGES = {
     const known = turn.nodes[data.component_id];
     return withNode(endVisit(turn, data), data.component_id, {
       id: data.component_id, title: data.component_name || data.component_id, type: data.component_type,
-      status: data.error ? "failed" : "done", visits: known?.visits ?? 1, seconds: data.elapsed_time ?? 0,
+      status: endOf(data), visits: known?.visits ?? 1, seconds: data.elapsed_time ?? 0,
       inputs: data.inputs, outputs: data.outputs, error: data.error ?? "", startedAt: known?.startedAt ?? data.created_at,
     });
   },
@@ -154,9 +200,14 @@ function endVisit(turn, data) {
   const visits = [...turn.visits];
   visits[at] = {
     ...visits[at], startMs: data.created_at * 1000, seconds: data.elapsed_time ?? 0, error: data.error ?? "",
-    status: data.error ? "failed" : "done",
+    status: endOf(data),
   };
   return { ...turn, visits };
+}
+
+/** @param {any} data @returns {Status} How a node has ended. */
+function endOf(data) {
+  return data.error === STOPPED ? "stopped" : data.error ? "failed" : "done";
 }
 
 /** @param {Turn} turn @param {string} id @param {NodeState} state @returns {Turn} */
@@ -191,7 +242,7 @@ function end(turn, { run, error }) {
   const status = run?.status ?? "interrupted";
   for (const [id, node] of Object.entries(nodes)) {
     const isCut = node.status === "running" ? status !== "running" : node.status === "waiting" && status === "cancelled";
-    if (isCut) nodes[id] = { ...node, status: status === "waiting" ? "waiting" : "failed" };
+    if (isCut) nodes[id] = { ...node, status: status === "waiting" ? "waiting" : status === "cancelled" ? "stopped" : "failed" };
   }
   const shown = { ...turn.shown, isThinking: false };
   if (!shown.text && run?.answer && run.answer !== readTips(pauses)) shown.text = withoutThinking(run.answer);
@@ -199,7 +250,8 @@ function end(turn, { run, error }) {
     ? { ...visit, status: nodes[visit.node].status, seconds: Math.max(0, (Date.now() - visit.startMs) / 1000) } : visit));
   return {
     ...turn, nodes, visits, shown, pauses, status, runId: run?.id ?? turn.runId, sessionId: run?.session_id ?? turn.sessionId,
-    error: run?.error || error?.message || "", usage: run?.usage ?? null, endMs: run?.end_ms ?? Date.now(),
+    error: run?.error || error?.message || "", usage: run?.usage ?? null, startMs: run?.start_ms || turn.startMs,
+    endMs: run?.end_ms || Date.now(),
     checkpoint: run?.checkpoint ?? "",
   };
 }

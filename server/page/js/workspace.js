@@ -31,6 +31,11 @@ export function Workspace({ api, agent, session, onSession }) {
     setChunk(null);
     setNode(id);
   };
+  const showRun = (/** @type {string} */ runId, /** @type {string} */ id = "") => {
+    talk.choose(runId);
+    if (id) setSide("graph");
+    select(id);
+  };
 
   const tools = session && html`<div class="row chat-tools">
     <button onClick=${() => talk.save("md")}>${t("exportMarkdown")}</button>
@@ -48,10 +53,11 @@ export function Workspace({ api, agent, session, onSession }) {
 
   return html`<${FileAccess.Provider} value=${openFile}><div class="workspace">
     <${SessionList} api=${api} agent=${agent} sessions=${talk.sessions} session=${session} onSession=${onSession} />
-    <${Chat} messages=${talk.messages} turn=${talk.turn} problem=${talk.problem} problems=${talk.problems} isBusy=${talk.isBusy}
+    <${Chat} past=${talk.past} turn=${talk.turn} problem=${talk.problem} problems=${talk.problems} isBusy=${talk.isBusy}
       begin=${talk.begin}
       inputs=${talk.inputs} onInputs=${talk.setInputs} tools=${tools} opening=${opening} onSend=${talk.send} onStop=${talk.stop} onAnswer=${talk.answer}
-      onContinue=${() => talk.continueRun()} onCite=${setChunk} onResend=${talk.resend} />
+      onContinue=${() => talk.continueRun()} onGiveUp=${talk.giveUp} onCite=${setChunk} onResend=${talk.resend}
+      steps=${talk.steps} chosen=${talk.chosen} onShowRun=${showRun} />
     <div class="side">
       <nav class="row" role="tablist">${VIEWS.map((view) => html`<button role="tab" aria-selected=${side === view}
         onClick=${() => setSide(view)}>${t(view)}</button>`)}</nav>

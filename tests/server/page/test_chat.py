@@ -277,7 +277,9 @@ async def test_warnings_are_counted_and_an_error_names_its_node(browser: Browser
         await expect(shown.page.get_by_text("It can run. Warnings: 1")).to_be_visible()
         await shown.page.get_by_role("button", name="Add the agent").click()
         await ask(shown.page, "Go")
-        await expect(shown.page.get_by_role("alert")).to_have_text("Search:0: No dataset is selected.")
+        card = shown.page.get_by_role("alert")
+        await expect(card.get_by_role("heading")).to_have_text("Search:0 failed")
+        await expect(card).to_contain_text("No dataset is selected.")
 
 
 async def test_a_demo_says_so_above_the_conversation(browser: Browser, tmp_path: Path) -> None:

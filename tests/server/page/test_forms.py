@@ -139,7 +139,7 @@ async def test_an_answer_that_is_edited_opens_its_form_again(browser: Browser, t
         await open_agent(server, page, APPROVING)
         await ask(page, "Pay")
         for _ in range(2):
-            await expect(page.get_by_placeholder("Answer the form first")).to_be_disabled()
+            await expect(page.get_by_placeholder("Answer the form above")).to_be_disabled()
             await expect(page.locator("[data-node='Message:0']")).to_have_attribute("data-status", "waiting")
             await page.locator(".pause select").select_option("approve")
             await page.get_by_role("button", name="Answer").click()
@@ -175,3 +175,13 @@ async def test_two_tabs_continue_a_run(browser: Browser, tmp_path: Path) -> None
         await shown.page.get_by_role("button", name="Continue").click()
         await expect(shown.page.locator(".pause")).to_be_visible()
         shown.problems.clear()  # Chromium reports the status 409 as an error
+
+
+async def test_a_form_is_given_up(browser: Browser, tmp_path: Path) -> None:
+    async with waiting(browser, tmp_path) as (_, shown, _):
+        await shown.page.get_by_role("button", name="Give up this form").click()
+        await expect(shown.page.locator(".turn-note")).to_contain_text("Stopped")
+        await expect_the_same_after_a_reload(shown.page, "A shirt", "Which size?")
+        await expect(shown.page.get_by_role("button", name="Continue")).to_have_count(0)
+        await ask(shown.page, "Again")
+        await expect(shown.page.locator(".pause")).to_be_visible()

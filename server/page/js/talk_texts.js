@@ -1,0 +1,32 @@
+/** The texts of the conversation, in English and Chinese. */
+
+/** @type {Record<string, [string, string]>} */
+export const TALK_TEXTS = {
+  newest: ["Newest", "最新"],
+  node: ["node", "个节点"],
+  nodes: ["nodes", "个节点"],
+  stepsOfAnswer: ["Steps of this answer", "此回答的步骤"],
+  showRun: ["Show run", "查看运行"],
+  loadingSteps: ["Loading the steps …", "正在加载步骤……"],
+  shownSteps: ["The server no longer has the events of this run. This is what its log says.", "服务器已不再保存此次运行的事件，以下来自其日志。"],
+  sources: ["Sources", "来源"],
+  stopped: ["Stopped", "已停止"],
+  answered: ["answered", "已回答"],
+  goesOn: ["The server stopped. The run goes on from its last step.", "服务器已停止。运行将从最后一步继续。"],
+  nothingAnswered: ["The agent has answered nothing.", "智能体没有给出回答。"],
+  showNode: ["Show node", "查看节点"],
+  nodeFailed: ["{node} failed", "{node} 失败"],
+  turnFailed: ["The answer failed", "回答失败"],
+  wholeError: ["Whole message", "完整信息"],
+  adviseModel: ["Choose a model that can be used here, then try again.", "请选择可用的模型，然后重试。"],
+  adviseDataset: ["Choose a dataset for this node, or add files to one, then try again.", "请为此节点选择数据集或添加文件，然后重试。"],
+  adviseKey: ["Enter a valid key for the service, then try again.", "请输入该服务的有效密钥，然后重试。"],
+  adviseRetry: ["Try again. If it stays, look at the node.", "请重试。若仍然失败，请查看该节点。"],
+  openSettings: ["Open the settings", "打开设置"],
+  giveUp: ["Give up this form", "放弃此表单"],
+  formAsks: ["needs your answer", "需要您的回答"],
+  keysHint: ["Enter sends, Shift-Enter begins a line", "Enter 发送，Shift-Enter 换行"],
+  waitForAnswer: ["The answer is still being written. Your text stays here until it is done, or until you stop it.", "回答仍在生成。文本会保留在此，直到生成结束或您停止它。"],
+  dropFiles: ["Drop the files to attach them", "松开以添加附件"],
+  removeFile: ["Remove", "移除"],
+};

@@ -1,0 +1,68 @@
+/** How a turn has ended without an answer: a card that says what failed and what helps, or one line. */
+
+import { html } from "../vendor/preact.js";
+import { Icon } from "./icons.js";
+import { t } from "./texts.js";
+import { STOPPED } from "./turn.js";
+
+const MAX_CAUSE = 240;
+/** @type {[RegExp, string][]} What an error is about, and what helps. */
+const ADVICE = [
+  [/dataset|knowledge/i, "adviseDataset"],
+  [/api.?key|unauthori[sz]ed|authentication|\b401\b/i, "adviseKey"],
+  [/\bmodel\b|provider/i, "adviseModel"],
+];
+
+/**
+ * @typedef {{turn: import("./turn.js").Turn, isLast: boolean, isBusy: boolean, onRetry?: () => void, onContinue?: () => void,
+ *   onShowRun?: (node: string) => void}} Props `onShowRun`: this reader may see nodes and settings.
+ */
+
+/** @param {Props} props */
+export function TurnEnd(props) {
+  const { turn, isLast, isBusy, onContinue, onShowRun } = props;
+  const canContinue = isLast && !isBusy && onContinue;
+  if (turn.status === "reconnecting") return html`<p class="turn-note" role="status"><${Icon} name="loader" /> ${t("reconnecting")}</p>`;
+  if (turn.status === "cancelled") {
+    const isStopped = turn.error === STOPPED;
+    return html`<div class="turn-note" data-state="stopped"><${Icon} name="square" />
+      ${turn.error && !isStopped ? html`<span role="alert">${turn.error}</span>` : html`<span>${t("stopped")}</span>`}
+      ${isStopped && canContinue && html`<button type="button" onClick=${onContinue}>${t("continue")}</button>`}</div>`;
+  }
+  if (turn.status === "interrupted" && isLast && !isBusy) {
+    return html`<div class="turn-note"><${Icon} name="pause" /> <span>${t("goesOn")}</span>
+      ${canContinue && html`<button type="button" onClick=${onContinue}>${t("continue")}</button>`}</div>`;
+  }
+  if (turn.error) return html`<${ErrorCard} ...${props} />`;
+  const { shown, downloads, spoken, pauses, query, files } = turn;
+  const isEmpty = turn.status === "succeeded" && !shown.text.trim() && !downloads.length && !spoken.length && !pauses.length;
+  if (!isEmpty || !(query || files.length)) return null;
+  const node = turn.order.at(-1);
+  return html`<div class="turn-note"><${Icon} name="info" /> <span>${t("nothingAnswered")}</span>
+    ${onShowRun && html`<button type="button" onClick=${() => onShowRun(node ?? "")}>${t("showNode")}</button>`}</div>`;
+}
+
+/** @param {Props} props */
+function ErrorCard({ turn, onRetry, onShowRun }) {
+  const failed = turn.order.map((id) => turn.nodes[id]).find(({ error, status }) => error === turn.error || (error && status === "failed"));
+  const advice = onShowRun && (ADVICE.find(([about]) => about.test(turn.error))?.[1] ?? "adviseRetry");
+  const cause = causeOf(turn.error);
+  const title = failed && onShowRun ? t("nodeFailed").replace("{node}", () => failed.title) : t("turnFailed");
+  return html`<section class="error-card" role="alert">
+    <h3><${Icon} name="circle-x" /> ${title}</h3>
+    <p class="cause">${cause}</p>
+    ${advice && html`<p class="hint">${t(advice)}</p>`}
+    ${cause !== turn.error && html`<details><summary>${t("wholeError")}</summary><pre tabindex="0">${turn.error}</pre></details>`}
+    <p class="row">${onRetry && html`<button type="button" class="primary" onClick=${onRetry}><${Icon} name="refresh-cw" /> ${t("retry")}</button>`}
+      ${failed && onShowRun && html`<button type="button" onClick=${() => onShowRun(failed.id)}>${t("showNode")}</button>`}
+      ${advice && advice !== "adviseRetry" && html`<a class="button" href="#/settings">
+        ${t(advice === "adviseModel" ? "chooseModel" : "openSettings")}</a>`}</p>
+  </section>`;
+}
+
+/** @param {string} error @returns {string} Its first sentences, without options of the command line. */
+function causeOf(error) {
+  const sentences = error.split(/(?<=[.!?])\s+/).filter((sentence) => !/--[a-z]|\[providers|settings file/.test(sentence));
+  const text = sentences.join(" ").trim() || error;
+  return text.length > MAX_CAUSE ? `${text.slice(0, MAX_CAUSE)} …` : text;
+}

@@ -1,0 +1,85 @@
+/** One turn of the conversation: the question, the line of facts, the answer or what stands for it, its forms and tools. */
+
+import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { FileLink } from "./files.js";
+import { PauseForm } from "./forms.js";
+import { Icon } from "./icons.js";
+import { Markdown } from "./markdown.js";
+import { Speech } from "./speech.js";
+import { Facts, isOpen } from "./steps.js";
+import { t } from "./texts.js";
+import { TurnEnd } from "./turn_end.js";
+
+/**
+ * @typedef {{turn: import("./turn.js").Turn, problems: Record<string, string>, isLast: boolean, isBusy: boolean,
+ *   isChosen: boolean, stepProblem?: string, onUnfold: () => void, onCite: (chunk: any) => void,
+ *   onAnswer: (id: string, values: any) => void, onContinue?: () => void, onGiveUp?: () => void,
+ *   onEdit?: (text: string) => void, onRetry?: () => void, onShowRun?: (node: string) => void}} Props
+ */
+
+/** @param {Props} props */
+export function TurnView(props) {
+  const { turn, problems, isLast, isBusy, isChosen, stepProblem, onUnfold, onCite, onAnswer, onGiveUp, onEdit, onRetry } = props;
+  const { onShowRun } = props;
+  const { shown } = turn;
+  const isRunning = isOpen(turn);
+  const hasSteps = onShowRun || shown.thinking;
+  const isEnded = !isRunning && !(isLast && isBusy) && !turn.pauses.length;
+  const hasQuestion = turn.query || turn.files.length > 0;
+  const hasAnswer = !isEnded || shown.text || shown.thinking || turn.downloads.length || turn.spoken.length || turn.error
+    || turn.status !== "answered";
+  useEffect(() => { if (turn.stepsOf && turn.status === "failed") onUnfold(); }, [turn.runId]); // the card names the node
+  return html`
+    ${hasQuestion && html`<${Question} text=${turn.query} files=${turn.files} onEdit=${onEdit} />`}
+    ${hasAnswer && html`<div class="entry">
+      ${hasSteps && html`<${Facts} turn=${turn} problem=${stepProblem} isChosen=${isChosen} onUnfold=${onUnfold} onCite=${onCite}
+        onShowRun=${onShowRun && (() => onShowRun(""))} />`}
+      <article class="message assistant" data-status=${turn.status}>
+        ${turn.isDemo && html`<small class="hint">${t("demoLabel")}</small>`}
+        ${shown.text && html`<${Markdown} text=${shown.text} chunks=${shown.chunks} isStreaming=${isRunning}
+          onCite=${(/** @type {string} */ number) => onCite(shown.chunks[number])} />`}
+        ${turn.spoken.length > 0 && html`<${Speech} sentences=${turn.spoken} />`}
+        ${turn.downloads.map((file) => html`<${FileLink} file=${file} />`)}
+        ${isRunning && !shown.text && !hasSteps && html`<p class="working">${t("starting")} …</p>`}
+        <${TurnEnd} ...${props} />
+        ${turn.pauses.map((pause) => html`<${PauseForm} key=${pause.id} pause=${pause} title=${turn.nodes[pause.node]?.title ?? ""}
+          problems=${problems} isBusy=${isBusy} onAnswer=${onAnswer} onGiveUp=${onGiveUp} />`)}
+      </article>
+      ${isEnded && html`<${AnswerTools} text=${shown.text} onRetry=${turn.status === "failed" ? undefined : onRetry} />`}
+    </div>`}`;
+}
+
+/** @param {{text: string, files: any[], onEdit?: (text: string) => void}} props */
+function Question({ text, files, onEdit }) {
+  const [draft, setDraft] = useState(/** @type {string | null} */ (null));
+  const box = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
+  useEffect(() => { if (draft !== null) box.current?.focus(); }, [draft === null]);
+  const submit = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    if (!draft?.trim() || !onEdit) return;
+    setDraft(null);
+    onEdit(draft);
+  };
+  if (draft !== null) {
+    return html`<form class="message user" onSubmit=${submit}>
+      <textarea ref=${box} rows="3" aria-label=${t("edit")} value=${draft}
+        onInput=${(/** @type {any} */ e) => setDraft(e.target.value)}></textarea>
+      <div class="row"><button class="primary" disabled=${!onEdit}>${t("resend")}</button>
+        <button type="button" onClick=${() => setDraft(null)}>${t("cancel")}</button></div></form>`;
+  }
+  return html`<div class="entry user"><article class="message user"><p class="plain" dir="auto">${text}</p>
+    ${files.map((file) => html`<p class="file"><${Icon} name="paperclip" /> ${file.name}</p>`)}</article>
+    ${onEdit && html`<p class="message-tools"><button type="button" aria-label=${t("edit")} title=${t("edit")}
+      onClick=${() => setDraft(text)}><${Icon} name="pencil" /></button></p>`}
+  </div>`;
+}
+
+/** @param {{text: string, onRetry?: () => void}} props */
+function AnswerTools({ text, onRetry }) {
+  const [isCopied, setCopied] = useState(false);
+  const copy = () => navigator.clipboard?.writeText(text).then(() => setCopied(true), () => undefined);
+  const name = t(isCopied ? "copied" : "copy");
+  return html`<p class="message-tools">
+    ${text && html`<button type="button" aria-label=${name} title=${name} onClick=${copy}><${Icon} name=${isCopied ? "check" : "copy"} /></button>`}
+    ${onRetry && html`<button type="button" aria-label=${t("retry")} title=${t("retry")} onClick=${onRetry}><${Icon} name="refresh-cw" /></button>`}</p>`;
+}

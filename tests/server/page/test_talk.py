@@ -1,0 +1,113 @@
+"""The conversation in a real Chromium: who follows it, what stays with each answer, and how a turn ends without one."""
+
+from pathlib import Path
+
+from playwright.async_api import Browser, Page, expect
+
+from tests.fakes.browsers import needs_chromium
+from tests.fakes.images import PNG
+from tests.fakes.services import Reply
+from tests.server.http.app_server import canvas, start_app
+from tests.server.page.visits import ask, open_agent, visit
+
+pytestmark = needs_chromium
+
+DESK = canvas(
+    ("begin", "Begin", {}, ["LLM:Desk"]),
+    ("LLM:Desk", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "{sys.query}"}]}, ["Message:Reply"]),
+    ("Message:Reply", "Message", {"content": ["{LLM:Desk@content}"]}, []),
+)
+WRONG_MODEL = "The model 'x' is unknown. Choose another model with --model of run or serve."
+
+
+async def distance(page: Page) -> int:
+    """Return how much of the conversation is below the edge, in pixels."""
+    return await page.evaluate(
+        "() => { const log = document.querySelector('.messages');"
+        " return log.scrollHeight - log.scrollTop - log.clientHeight }"
+    )
+
+
+async def test_the_log_follows_only_a_reader_at_its_end(browser: Browser, tmp_path: Path) -> None:
+    words = [f"w{at}\n\n" for at in range(400)]
+    replies = [Reply(chunks=words, pause_s=0.02), Reply(error="It is broken.", repeat=True)]
+    async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
+        page = shown.page
+        newest = page.get_by_role("button", name="Newest")
+        await open_agent(server, page, DESK)
+        await expect(page.get_by_role("textbox", name="Your message")).to_be_focused()
+        await ask(page, "Count")
+        await expect(page.locator(".message.assistant")).to_contain_text("w60")
+        assert await distance(page) <= 40
+        await page.locator(".messages").hover()
+        await page.mouse.wheel(0, -400)
+        await expect(newest).to_be_visible()
+        top = await page.evaluate("document.querySelector('.messages').scrollTop")
+        await page.get_by_role("textbox", name="Your message").fill("And then?")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_text("The answer is still being written.")).to_be_visible()
+        await expect(page.get_by_role("textbox", name="Your message")).to_have_value("And then?")
+        await expect(page.locator(".message.assistant")).to_contain_text("w399")
+        assert await page.evaluate("document.querySelector('.messages').scrollTop") == top
+        await newest.click()
+        await expect(newest).to_have_count(0)
+        assert await distance(page) <= 40
+        await page.evaluate("document.querySelector('.messages').scrollTop = 0")
+        await ask(page, "And then?")
+        await expect(page.get_by_role("button", name="Retry").last).to_be_in_viewport()  # the end of the error
+
+
+async def test_each_answer_keeps_its_steps_and_its_error(browser: Browser, tmp_path: Path) -> None:
+    replies = [
+        Reply(text="It is in Hamburg.", reasoning="I look it up."),
+        Reply(error=WRONG_MODEL),
+        Reply(text="It is in Rome.", reasoning="I look again."),
+    ]
+    async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
+        page = shown.page
+        await open_agent(server, page, DESK)
+        for question, end in (("One", "Hamburg"), ("Two", "LLM:Desk failed"), ("Three", "Rome")):
+            await ask(page, question)
+            await expect(page.locator(".message.assistant").last).to_contain_text(end)
+        for _ in range(2):
+            lines, card = page.locator(".facts"), page.locator(".error-card")
+            await expect(lines).to_have_count(3)
+            await expect(card.get_by_role("heading")).to_have_text("LLM:Desk failed")
+            await expect(card.locator(".cause")).to_have_text("The model 'x' is unknown.")
+            await expect(card.get_by_role("link", name="Choose a model")).to_be_visible()
+            await expect(card.get_by_role("button", name="Retry")).to_be_visible()
+            await lines.first.locator("summary").click()
+            await expect(lines.first.locator(".step-title")).to_have_text(["begin", "LLM:Desk", "Message:Reply"])
+            await expect(lines.first.locator(".thinking")).to_contain_text("I look it up.")
+            await expect(lines.first.locator("summary")).to_contain_text("3 nodes")
+            await card.get_by_role("button", name="Show node").click()
+            await expect(page.locator("[data-node='LLM:Desk']")).to_have_attribute("data-status", "failed")
+            await lines.first.get_by_role("button", name="Show run").click()
+            await expect(page.locator("[data-node='LLM:Desk']")).to_have_attribute("data-status", "done")
+            await page.reload()
+
+
+async def test_a_turn_that_is_stopped_goes_on(browser: Browser, tmp_path: Path) -> None:
+    replies = [Reply(chunks=["Once upon"], hangs=True), Reply(text="Once upon a time.")]
+    async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
+        page = shown.page
+        await open_agent(server, page, DESK)
+        picture = {"name": "map.png", "mimeType": "image/png", "buffer": PNG}
+        notes = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"x"}
+        await page.get_by_label("Attach files").set_input_files([picture, notes])
+        await expect(page.locator(".attached img")).to_have_js_property("naturalWidth", 1)
+        await page.get_by_role("button", name="Remove: notes.txt").click()
+        await ask(page, "A story")
+        await expect(page.locator(".message.user")).to_contain_text("map.png")
+        await expect(page.locator(".message.user")).not_to_contain_text("notes.txt")
+        await expect(page.locator(".message.assistant")).to_contain_text("Once upon")
+        await page.get_by_role("button", name="Stop").click()
+        await expect(page.locator(".turn-note")).to_contain_text("Stopped")
+        await expect(page.locator("[data-node='LLM:Desk']")).to_have_attribute("data-status", "stopped")
+        await expect(page.get_by_role("alert")).to_have_count(0)
+        await page.reload()
+        await page.get_by_role("button", name="Continue").click()
+        await expect(page.locator(".message.assistant .markdown").last).to_have_text("Once upon a time.")
+        await page.reload()
+        await expect(page.locator(".message.assistant .markdown")).to_have_text(["Once upon", "Once upon a time."])
+        await expect(page.locator(".turn-note")).to_have_count(0)
