@@ -67,6 +67,12 @@ async def test_an_agent_has_its_rounds_and_calls_in_the_log_and_its_tools_in_the
         titles = await rows.locator("button").all_inner_texts()
         assert titles[1:5] == ["Agent:0", "Round 1 · m", "Fact Finder", "Fact_Finder › Round 1 · m"]
         assert await rows.evaluate_all("rows => rows.every((row) => row.querySelector('rect'))")
+        line = page.locator(".facts")
+        await line.locator("summary").first.click()
+        await expect(line.locator(".step-title")).to_have_text(["begin", *titles[1:5], "Round 2 · m", "Message:0"])
+        await line.locator(".call summary").click()
+        await expect(line.locator(".call")).to_contain_text('"user_prompt": "Where?"')
+        await expect(line.locator(".call")).to_contain_text("In Bremen.")
 
 
 async def test_nodes_that_a_turn_does_not_reach_are_shown_so_and_taken_edges_too(

@@ -1,8 +1,9 @@
 """The conversation in a real Chromium: who follows it, what stays with each answer, and how a turn ends without one."""
 
 from pathlib import Path
+from typing import Any
 
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, FilePayload, Page, expect
 
 from tests.fakes.browsers import needs_chromium
 from tests.fakes.images import PNG
@@ -69,8 +70,8 @@ async def test_each_answer_keeps_its_steps_and_its_error(browser: Browser, tmp_p
         for question, end in (("One", "Hamburg"), ("Two", "LLM:Desk failed"), ("Three", "Rome")):
             await ask(page, question)
             await expect(page.locator(".message.assistant").last).to_contain_text(end)
+        lines, card = page.locator(".facts"), page.locator(".error-card")
         for _ in range(2):
-            lines, card = page.locator(".facts"), page.locator(".error-card")
             await expect(lines).to_have_count(3)
             await expect(card.get_by_role("heading")).to_have_text("LLM:Desk failed")
             await expect(card.locator(".cause")).to_have_text("The model 'x' is unknown.")
@@ -85,6 +86,15 @@ async def test_each_answer_keeps_its_steps_and_its_error(browser: Browser, tmp_p
             await lines.first.get_by_role("button", name="Show run").click()
             await expect(page.locator("[data-node='LLM:Desk']")).to_have_attribute("data-status", "done")
             await page.reload()
+        gone: dict[str, Any] = {"status": 410, "json": {"error": {"code": "events-gone", "message": "They are gone."}}}
+        await page.route("**/events?records=true", lambda route: route.fulfill(**gone))
+        await page.reload()
+        await lines.first.locator("summary").click()
+        await expect(lines.first.locator(".step-title")).to_have_text(["begin", "LLM:Desk", "Message:Reply"])
+        await expect(lines.first.locator(".thinking")).to_contain_text("I look it up.")
+        await expect(lines.first).to_contain_text("The server no longer has the events of this run.")
+        await expect(card.get_by_role("heading")).to_have_text("LLM:Desk failed")
+        shown.problems.clear()  # Chromium reports the status 410 as an error
 
 
 async def test_a_turn_that_is_stopped_goes_on(browser: Browser, tmp_path: Path) -> None:
@@ -92,8 +102,8 @@ async def test_a_turn_that_is_stopped_goes_on(browser: Browser, tmp_path: Path) 
     async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         await open_agent(server, page, DESK)
-        picture = {"name": "map.png", "mimeType": "image/png", "buffer": PNG}
-        notes = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"x"}
+        picture: FilePayload = {"name": "map.png", "mimeType": "image/png", "buffer": PNG}
+        notes: FilePayload = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"x"}
         await page.get_by_label("Attach files").set_input_files([picture, notes])
         await expect(page.locator(".attached img")).to_have_js_property("naturalWidth", 1)
         await page.get_by_role("button", name="Remove: notes.txt").click()
