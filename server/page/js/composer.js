@@ -47,7 +47,7 @@ export function Composer({ begin, inputs, onInputs, isFirst, isBusy, isWaiting, 
     <div class="box" data-dropping=${dropping.isOver} data-task=${isTask}>
       ${files.length > 0 && html`<${Attached} files=${files} onRemove=${(/** @type {File} */ gone) => setFiles(files.filter((file) => file !== gone))} />`}
       ${!isTask && html`<textarea ref=${box} rows="1" value=${text} aria-label=${t("ask")} disabled=${isWaiting}
-        placeholder=${t(isWaiting ? "answerFirst" : dropping.isOver ? "dropFiles" : "ask")} onKeyDown=${key} onPaste=${paste}
+        placeholder=${t(isWaiting ? "answerFirst" : dropping.isOver ? "dropToAttach" : "ask")} onKeyDown=${key} onPaste=${paste}
         onInput=${(/** @type {any} */ e) => setText(e.target.value)}></textarea>`}
       <div class="row">
         <span class="row"><label class="button icon-button" title=${t("attach")}><${Icon} name="paperclip" />

@@ -9,7 +9,6 @@ export const TALK_TEXTS = {
   showRun: ["Show run", "查看运行"],
   loadingSteps: ["Loading the steps …", "正在加载步骤……"],
   shownSteps: ["The server no longer has the events of this run. This is what its log says.", "服务器已不再保存此次运行的事件，以下来自其日志。"],
-  sources: ["Sources", "来源"],
   stopped: ["Stopped", "已停止"],
   answered: ["answered", "已回答"],
   goesOn: ["The server stopped. The run goes on from its last step.", "服务器已停止。运行将从最后一步继续。"],
@@ -27,6 +26,6 @@ export const TALK_TEXTS = {
   formAsks: ["needs your answer", "需要您的回答"],
   keysHint: ["Enter sends, Shift-Enter begins a line", "Enter 发送，Shift-Enter 换行"],
   waitForAnswer: ["The answer is still being written. Your text stays here until it is done, or until you stop it.", "回答仍在生成。文本会保留在此，直到生成结束或您停止它。"],
-  dropFiles: ["Drop the files to attach them", "松开以添加附件"],
+  dropToAttach: ["Drop the files to attach them", "松开以添加附件"],
   removeFile: ["Remove", "移除"],
 };
