@@ -140,11 +140,15 @@ class SessionRepository(TenantRepository[SessionRow]):
         found = select(MessageRow).where(*self._mine(MessageRow, run_id=list(run_ids), role="assistant"))
         return {row.run_id: row.content for row in await self._database.all(found)}
 
-    async def questions(self, run_ids: Sequence[str]) -> list[MessageRow]:
-        """Return the messages with which users began runs."""
-        return await self._database.all(
-            select(MessageRow).where(*self._mine(MessageRow, run_id=list(run_ids), role="user"))
-        )
+    async def questions(self, runs: Sequence[RunRow]) -> list[MessageRow]:
+        """Return the messages with which users began runs; for a run without one, those of its session."""
+        own = self._mine(MessageRow, run_id=[run.id for run in runs], role="user")
+        rows = await self._database.all(select(MessageRow).where(*own))
+        begun = {row.run_id for row in rows}
+        if others := {run.session_id for run in runs if run.id not in begun and not run.asked}:
+            earlier = select(MessageRow).where(*self._mine(MessageRow, session_id=list(others), role="user"))
+            rows += await self._database.all(earlier.order_by(MessageRow.session_id, MessageRow.number))
+        return rows
 
     async def delete(self, agent_id: str, session_id: str) -> bool:
         """Delete one of an agent's sessions and its messages. Return whether it existed."""

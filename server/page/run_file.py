@@ -146,7 +146,13 @@ class SessionReader:
         """Return the executions of nodes, also of those that share a step."""
         blocks = await self._store.node_logs.get(run.run_id) or []
         return [
-            {"run": run.run_id, "node": visit.get("node"), "at_ms": round(1000 * (visit.get("created_at") or 0))}
+            {
+                "run": run.run_id,
+                "node": visit.get("node"),
+                "at_ms": round(1000 * (visit.get("created_at") or 0)),
+                "seconds": visit.get("seconds") or 0,
+                "usage": list(visit.get("usage") or ()),
+            }
             for block in blocks
             if block.get("kind") == "visits"
             for visit in cast("list[dict[str, Any]]", block.get("trace") or [])
@@ -350,7 +356,7 @@ def _own_parts(lazy: tuple[str, ...]) -> tuple[str, str]:
     script = join_scripts(_FOLDER / "js" / "run_file.js", lazy)
     style = "".join(
         (_FOLDER / name).read_text("utf-8")
-        for name in ("tokens.css", "page.css", "chat.css", "answers.css", "graph.css")
+        for name in ("tokens.css", "page.css", "chat.css", "answers.css", "graph.css", "run.css")
     )
     return _END_OF_SCRIPT.sub(r"\\x3c", script), style
 

@@ -85,7 +85,7 @@ class AgentSessions:
 
     async def questions(self, runs: Sequence[RunRow]) -> list[MessageRow]:
         """Return the messages with which users began these runs."""
-        return await self._sessions.questions([run.id for run in runs])
+        return await self._sessions.questions(runs)
 
     async def outcome(self, run: RunRow) -> tuple[list[MessageRow], list[Pause]]:
         """Return the messages in a run's session and the pauses that the session is waiting at."""

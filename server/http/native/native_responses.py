@@ -57,7 +57,7 @@ class RunAnswer(BaseModel):
     version_id: Annotated[str, Field(description="Version of the canvas that ran.")]
     parent_run_id: Annotated[str, Field(description="Run that this one continues; empty if none.")]
     status: RunState
-    question: Annotated[str, Field(description="What the user sent; that of the run before, if it continues one.")]
+    question: Annotated[str, Field(description="What the user sent; if it continues a turn, what began that.")]
     error: Annotated[str, Field(description="Error that ended the run; empty if none.")]
     answer: Annotated[str, Field(description="Answer to the user; empty for an interrupted run.")]
     reference: Annotated[list[Any], Field(description="Chunks that the answer cites.")]
@@ -232,8 +232,6 @@ async def build_run_answer(
 ) -> RunAnswer:
     """Build the answer for a run from the messages of its session and the open forms."""
     record = await control.record(run)
-    parent = record.parent_run if record is not None else ""
-    asked = {row.run_id: row.content for row in messages if row.role == "user"}
     status = cast("RunState", await control.state(run))
     answers = [row for row in messages if row.run_id == run.id and row.role == "assistant"]
     open_pauses = pauses if status == "waiting" else ()
@@ -241,9 +239,9 @@ async def build_run_answer(
     return build_answer(
         RunAnswer,
         run,
-        parent_run_id=parent,
+        parent_run_id=record.parent_run if record is not None else "",
         status=status,
-        question=run.asked or asked.get(run.id) or asked.get(parent, ""),
+        question=run.asked or _find_question(run, messages),
         error=run.error or (NEVER_BEGAN if status == "refused" else ""),
         answer="".join(row.content for row in answers),
         reference=[chunk for row in answers for chunk in read_chunks(row.reference)],
@@ -252,6 +250,14 @@ async def build_run_answer(
         usage=build_answer(UsageAnswer, run),
         queue_position=await control.queue_position(run) if status == "running" else 0,
     )
+
+
+def _find_question(run: RunRow, messages: Sequence[MessageRow]) -> str:
+    """Return what the user sent, for a run that goes on with a turn the last message before it."""
+    sent = [row for row in messages if row.role == "user"]
+    own = [row.content for row in sent if row.run_id == run.id]
+    earlier = [row.content for row in sent if row.session_id == run.session_id and row.create_ms <= run.start_ms]
+    return own[0] if own else earlier[-1] if earlier else ""
 
 
 async def build_session_answers(control: RunControl, sessions: Sequence[SessionRow]) -> list[SessionAnswer]:

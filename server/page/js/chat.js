@@ -21,12 +21,12 @@ import { whole } from "./turns.js";
 /**
  * Show a conversation.
  * @param {{past: Turn[], turn: Turn | null, problem: string, problems: Record<string, string>, isBusy: boolean,
- *   begin: import("./begin.js").Begin | null, inputs: Record<string, any>, onInputs: (inputs: any) => void, tools?: any,
+ *   begin: import("./begin.js").Begin | null, inputs: Record<string, any>, onInputs: (inputs: any) => void,
  *   opening?: (isFirst: boolean) => any, steps?: import("./turns.js").Steps, chosen?: string} & Actions} props `opening` is
  *   what stands before the first message, with the greeting, and less of it after that; `chosen` is the run that is shown.
  */
 export function Chat(props) {
-  const { past, turn, problem, problems, isBusy, begin, inputs, onInputs, tools, opening, steps, chosen, ...actions } = props;
+  const { past, turn, problem, problems, isBusy, begin, inputs, onInputs, opening, steps, chosen, ...actions } = props;
   const { frame, content, isAway, toEnd } = useFollowing();
   const isWaiting = Boolean(turn?.pauses.length);
   const isFirst = !turn && !past.some(({ query, files }) => query || files.length);
@@ -37,7 +37,6 @@ export function Chat(props) {
     actions.onSend(text, files);
   };
   return html`<section class="chat" aria-label=${t("conversation")}>
-    ${tools}
     <div key="log" class="messages" ref=${frame} tabindex="0" role="log" aria-label=${t("conversation")} aria-busy=${isBusy}>
       <div class="turns" ref=${content}>
         ${opening?.(isFirst)}

@@ -6,20 +6,24 @@ import { loadFacts, nodeOf } from "./run_facts.js";
 import { isSame, toText } from "./shown_values.js";
 import { TextDiff } from "./text_diff.js";
 import { t } from "./texts.js";
+import { nameOf } from "./values_view.js";
 
 const RUNS = 100;
 
 /**
  * Choose two runs of the agent, and compare them.
- * @param {{api: import("./api.js").Api, agent: string, sessions: any[], pair: [string, string], stamp: string,
- *   onPair: (pair: [string, string]) => void, onSelect: (node: string) => void}} props
+ * @param {{api: import("./api.js").Api, agent: string, sessions: any[], session: string, pair: [string, string], stamp: string,
+ *   titleOf: (node: string) => string, onPair: (pair: [string, string]) => void, onSelect: (node: string) => void}} props
  */
-export function Comparison({ api, agent, sessions, pair, stamp, onPair, onSelect }) {
+export function Comparison({ api, agent, sessions, session, pair, stamp, titleOf, onPair, onSelect }) {
   const [runs, setRuns] = useState(/** @type {any[]} */ ([]));
   const [facts, setFacts] = useState(/** @type {import("./run_facts.js").RunFacts[]} */ ([]));
   const [problem, setProblem] = useState("");
   useEffect(() => {
-    api.request(api.path(agent, `runs?page_size=${RUNS}`)).then((answer) => setRuns(answer.runs), (error) => setProblem(error.message));
+    api.request(api.path(agent, `runs?page_size=${RUNS}`)).then((answer) => {
+      setRuns(answer.runs);
+      if (!pair[0] && !pair[1]) onPair(lastTwo(answer.runs, session));
+    }, (error) => setProblem(error.message));
   }, [api, agent, stamp]);
   useEffect(() => {
     let isCurrent = true;
@@ -32,26 +36,41 @@ export function Comparison({ api, agent, sessions, pair, stamp, onPair, onSelect
     return () => { isCurrent = false; };
   }, [api, agent, pair[0], pair[1], stamp]);
 
-  const names = Object.fromEntries(sessions.map((session) => [session.id, session.name || session.id.slice(0, 8)]));
+  const names = Object.fromEntries(sessions.map(({ id, name }) => [id, name]));
   const choose = (/** @type {number} */ at, /** @type {string} */ run) => onPair(at ? [pair[0], run] : [run, pair[1]]);
-  return html`<section class="panel comparison" aria-label=${t("compare")}>
+  return html`<section class="comparison">
     <div class="pair">${[0, 1].map((at) => html`<div class="field"><label for=${`run-${at}`}>${t(at ? "secondRun" : "firstRun")}</label>
       <select id=${`run-${at}`} value=${pair[at]} onChange=${(/** @type {any} */ e) => choose(at, e.target.value)}>
         <option value=""></option>
         ${runs.map((run) => html`<option value=${run.id} selected=${run.id === pair[at]}>
-          ${`${names[run.session_id] ?? run.session_id.slice(0, 8)} · ${new Date(run.start_ms).toLocaleTimeString()} · ${t(run.status)}`}
+          ${nameRun(run, names[run.session_id])}
         </option>`)}</select></div>`)}</div>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     ${!(pair[0] && pair[1]) && html`<p class="hint">${t("chooseRuns")}</p>`}
-    ${facts.length === 2 && html`<${Sides} first=${facts[0]} second=${facts[1]} onSelect=${onSelect} />`}
+    ${facts.length === 2 && html`<${Sides} first=${facts[0]} second=${facts[1]} titleOf=${titleOf} onSelect=${onSelect} />`}
   </section>`;
+}
+
+/** @param {any} run @param {string} [session] The name of its session. @returns {string} */
+function nameRun(run, session = "") {
+  const question = run.question || t("noQuestion");
+  const where = session && session !== question ? ` · ${session}` : "";
+  return `${question} · ${new Date(run.start_ms).toLocaleTimeString()} · ${t(run.status)}${where}`;
+}
+
+/** @param {any[]} runs Newest first. @param {string} session @returns {[string, string]} The last two, if there are two. */
+function lastTwo(runs, session) {
+  const played = runs.filter(({ status }) => !["refused", "interrupted"].includes(status));
+  const newest = played.find((run) => run.session_id === session) ?? played[0];
+  const before = played[played.indexOf(newest) + 1] ?? played.find((run) => run !== newest);
+  return newest && before ? [before.id, newest.id] : ["", ""];
 }
 
 /**
  * @param {{first: import("./run_facts.js").RunFacts, second: import("./run_facts.js").RunFacts,
- *   onSelect: (node: string) => void}} props
+ *   titleOf: (node: string) => string, onSelect: (node: string) => void}} props
  */
-function Sides({ first, second, onSelect }) {
+function Sides({ first, second, titleOf, onSelect }) {
   const sides = [first, second];
   return html`
     <h3>${t("answers")}</h3>
@@ -62,20 +81,20 @@ function Sides({ first, second, onSelect }) {
     ${first.run.answer !== second.run.answer && html`<${TextDiff} before=${first.run.answer} after=${second.run.answer} />`}
     <h3>${t("path")}</h3>
     <div class="pair">${sides.map(({ path, kept }, at) => html`<ol class="path">${path.map((node) => html`<li
-      data-only=${!sides[1 - at].path.includes(node)}><button onClick=${() => onSelect(node)}>${node}</button>
+      data-only=${!sides[1 - at].path.includes(node)}><button onClick=${() => onSelect(node)}>${titleOf(node)}</button>
       ${kept.includes(node) && html`<small>${t("keptResult")}</small>`}</li>`)}</ol>`)}</div>
     <h3>${t("outputsByNode")}</h3>
-    <${Outputs} before=${first.variables} after=${second.variables} />`;
+    <${Outputs} before=${first.variables} after=${second.variables} titleOf=${titleOf} />`;
 }
 
-/** @param {{before: Map<string, any>, after: Map<string, any>}} props */
-function Outputs({ before, after }) {
+/** @param {{before: Map<string, any>, after: Map<string, any>, titleOf: (node: string) => string}} props */
+function Outputs({ before, after, titleOf }) {
   const names = [...new Set([...before.keys(), ...after.keys()])].filter(nodeOf);
   const different = names.filter((name) => !isSame(before.get(name), after.get(name)));
   return html`<p class="hint">${t("sameOutputs")} ${names.length - different.length}</p>
     ${different.map((name) => {
       const [one, other] = [before.get(name), after.get(name)];
-      return html`<details open key=${name}><summary>${name}</summary>
+      return html`<details open key=${name}><summary>${nameOf(name, titleOf)}</summary>
         ${typeof one === "string" && typeof other === "string"
           ? html`<${TextDiff} before=${one} after=${other} />`
           : html`<div class="pair"><pre tabindex="0">${toText(one)}</pre><pre tabindex="0">${toText(other)}</pre></div>`}</details>`;

@@ -9,9 +9,10 @@ import { t } from "./texts.js";
 /**
  * Show the form of a node, and what can be done with the draft.
  * @param {{api: import("./api.js").Api, agent: string, node: string, draft: import("./drafts.js").Draft, order: string[],
- *   canRerun: boolean, onDraft: (dsl: any) => void, onRerun: (node: string, dsl: any) => void, onSaved: () => void}} props
+ *   titleOf: (node: string) => string, canRerun: boolean, onDraft: (dsl: any) => void,
+ *   onRerun: (node: string, dsl: any) => void, onSaved: () => void}} props
  */
-export function DraftEditor({ api, agent, node, draft, order, canRerun, onDraft, onRerun, onSaved }) {
+export function DraftEditor({ api, agent, node, draft, order, titleOf, canRerun, onDraft, onRerun, onSaved }) {
   const [component, setComponent] = useState(/** @type {any} */ (null));
   const [problem, setProblem] = useState("");
   const [isSaving, setSaving] = useState(false);
@@ -50,11 +51,11 @@ export function DraftEditor({ api, agent, node, draft, order, canRerun, onDraft,
   };
   if (!known) return null;
   const changed = changedNodes(draft);
-  return html`<details class="edit"><summary>${t("editDraft")}${changed.includes(node) ? " •" : ""}</summary>
+  return html`<section class="tool edit" aria-label=${t("editDraft")}>
     <p class="hint">${t("editHint")}</p>
     ${component && html`<${ParamsForm} key=${`${node}-${form}`} component=${component} params=${known.params}
       onChange=${(/** @type {any} */ params) => onDraft(withParams(draft.dsl, node, params))} />`}
-    ${changed.length > 0 && html`<${Meaning} draft=${draft} node=${node} order=${order} />`}
+    ${changed.length > 0 && html`<${Meaning} draft=${draft} node=${node} order=${order} titleOf=${titleOf} />`}
     <div class="row">
       ${canRerun && order.includes(node) && html`<button class="primary" disabled=${!changed.length}
         onClick=${() => onRerun(node, draft.dsl)}>${t("rerunDraft")}</button>`}
@@ -63,15 +64,17 @@ export function DraftEditor({ api, agent, node, draft, order, canRerun, onDraft,
     </div>
     ${notice && !changed.length && html`<p role="status">${t(notice)}</p>`}
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-  </details>`;
+  </section>`;
 }
 
-/** @param {{draft: import("./drafts.js").Draft, node: string, order: string[]}} props */
-function Meaning({ draft, node, order }) {
+/**
+ * @param {{draft: import("./drafts.js").Draft, node: string, order: string[], titleOf: (node: string) => string}} props
+ */
+function Meaning({ draft, node, order, titleOf }) {
   const { again, kept } = explain(draft, node, order);
   return html`<div class="meaning" role="status"><p>${t("draftChanges")}</p><ul>
-    ${again.map((id) => html`<li>${id}: ${t(order.includes(id) || id === node ? "runsAgain" : "mayRun")}</li>`)}
-    ${kept.map((id) => html`<li>${id}: ${t("keepsResult")}</li>`)}</ul></div>`;
+    ${again.map((id) => html`<li>${titleOf(id)}: ${t(order.includes(id) || id === node ? "runsAgain" : "mayRun")}</li>`)}
+    ${kept.map((id) => html`<li>${titleOf(id)}: ${t("keepsResult")}</li>`)}</ul></div>`;
 }
 
 /** @param {{component: any, params: any, onChange: (params: any) => void}} props */

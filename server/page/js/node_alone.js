@@ -32,13 +32,13 @@ export function NodeAlone({ api, agent, node, runId, inputs, dsl }) {
       setBusy(false);
     }
   };
-  return html`<details class="alone"><summary>${t("runAlone")}</summary>
+  return html`<section class="tool alone" aria-label=${t("runAlone")}>
     <form onSubmit=${run}>
       <p class="hint">${t(runId ? "runAloneHint" : "runAloneFresh")} ${dsl ? t("withDraft") : ""}</p>
       ${names.map((name, at) => html`<div class="field" key=${name}><label for=${`alone-${at}`}>${name}</label>
         <textarea id=${`alone-${at}`} rows="2" value=${texts[name] ?? toText(inputs[name] ?? result?.inputs[name])}
           onInput=${(/** @type {any} */ e) => setTexts({ ...texts, [name]: e.target.value })}></textarea></div>`)}
-      <button class="primary" disabled=${isBusy}>${t(isBusy ? "running" : "runAlone")}</button>
+      <button class="primary" disabled=${isBusy}>${t(isBusy ? "running" : "runNow")}</button>
     </form>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     ${result && html`<div class="result" role="status"><p class="hint"><${Costs} seconds=${result.seconds}
@@ -47,5 +47,5 @@ export function NodeAlone({ api, agent, node, runId, inputs, dsl }) {
       ${Object.entries(result.outputs).filter(([name]) => !name.startsWith("_")).map(([name, value]) =>
         html`<h4>${name}</h4><pre tabindex="0">${toText(value)}</pre>`)}
       <${ModelCalls} calls=${result.calls} /></div>`}
-  </details>`;
+  </section>`;
 }

@@ -1,48 +1,55 @@
-/** The drawer of a node: how it went, its prompts, itself alone, and its params in a draft. */
+/** The drawer of a node: what can be done with it, how it went, and what it read, gave and asked its models. */
 
 import { html } from "../vendor/preact.js";
-import { Calls } from "./steps.js";
-import { DraftEditor } from "./draft_editor.js";
+import { Icon } from "./icons.js";
 import { Costs, ModelCalls } from "./model_calls.js";
-import { NodeAlone } from "./node_alone.js";
-import { changedNodes } from "./drafts.js";
-import { useRunNodes } from "./run_facts.js";
 import { toText } from "./shown_values.js";
+import { Calls } from "./steps.js";
 import { t } from "./texts.js";
 
 /**
- * Show a node of the turn, or of the last run of a stored conversation.
- * @param {{api: import("./api.js").Api, agent: string, turn: import("./turn.js").Turn | null, runId: string, node: string,
- *   draft: import("./drafts.js").Draft | null, canRerun: boolean, onClose: () => void, onDraft: (dsl: any) => void,
- *   onRerun: (node: string, dsl?: any) => void, onSaved: () => void}} props
+ * Show a node of a turn. `visit` is one of its executions, from 0, or -1 for the last one.
+ * @param {{turn: import("./turn.js").Turn | null, node: string, visit: number, titleOf: (node: string) => string,
+ *   stored: import("./run_facts.js").RunNodes, onVisit: (visit: number) => void, onClose: () => void, tool?: any,
+ *   actions?: {label: string, icon: string, isOn?: boolean, onSelect: () => void}[]}} props `stored` is what the server knows.
  */
-export function NodeDrawer({ api, agent, turn, runId, node, draft, canRerun, onClose, onDraft, onRerun, onSaved }) {
-  const state = turn?.nodes[node];
-  const stored = useRunNodes(api, agent, runId, `${turn?.status}${turn?.checkpoint}`);
-  const visits = stored.visits.filter((visit) => visit.node === node);
-  const order = turn?.order.length ? turn.order : [...new Set(stored.visits.map((visit) => visit.node))];
+export function NodeDrawer({ turn, node, visit, titleOf, stored, onVisit, onClose, tool, actions = [] }) {
+  const played = turn?.visits.filter((each) => each.node === node) ?? [];
+  const kept = stored.visits.filter((each) => each.node === node);
+  const count = Math.max(played.length, kept.length, turn?.nodes[node]?.visits ?? 0);
+  const at = visit < 0 || visit >= count ? count - 1 : visit;
+  const whole = turn?.nodes[node];
+  const own = played[at] ?? whole;
+  const isLast = at === count - 1;
+  const inputs = own?.inputs ?? (isLast ? whole?.inputs : null);
+  const outputs = own?.outputs ?? (isLast ? whole?.outputs : null);
   const calls = turn?.calls.filter((call) => call.node === node) ?? [];
-  const title = state?.title || visits[0]?.title || node;
-  const hasRun = Boolean(state || visits.length);
-  const dsl = draft && changedNodes(draft).length ? draft.dsl : null;
+  const asked = stored.calls.filter((call) => call.node === node);
+  const title = whole?.title || kept[0]?.title || titleOf(node);
   return html`<aside class="panel drawer" aria-label=${title}>
-    <header><h2>${title}</h2><button onClick=${onClose} aria-label=${t("close")}>×</button></header>
-    <p class="hint">${node}${state ? ` · ${t(state.status)}` : ""} <${NodeCosts} state=${state} visits=${visits} /></p>
-    ${!hasRun && html`<p>${t("notRun")}</p>`}
-    ${hasRun && canRerun && html`<button onClick=${() => onRerun(node)}>${t("rerun")}</button>`}
-    ${state?.error && html`<h3>${t("error")}</h3><pre tabindex="0" class="problem">${state.error}</pre>`}
+    <header><h2>${title}</h2>
+      <button type="button" class="icon-button" onClick=${onClose} aria-label=${t("close")}><${Icon} name="x" /></button></header>
+    ${actions.length > 0 && html`<div class="row" role="group" aria-label=${t("nodeActions")}>${actions.map((action) => html`
+      <button type="button" key=${action.label} aria-pressed=${action.isOn} onClick=${action.onSelect}>
+        <${Icon} name=${action.icon} /> ${action.label}</button>`)}</div>`}
+    ${tool}
+    <p class="hint">${own ? t(own.status) : ""} <${VisitCosts} visit=${own} kept=${kept[at]} />${node === title ? "" : html` · <code>${node}</code>`}</p>
+    ${count > 1 && html`<p class="visits"><button type="button" class="icon-button" aria-label=${t("visitBefore")} disabled=${at === 0}
+        onClick=${() => onVisit(at - 1)}><${Icon} name="chevron-left" /></button>
+      ${t("visit")} ${at + 1} / ${count}
+      <button type="button" class="icon-button" aria-label=${t("visitAfter")} disabled=${isLast} onClick=${() => onVisit(at + 1)}>
+        <${Icon} name="chevron-right" /></button></p>`}
+    ${!own && !kept.length && html`<p>${t("notRun")}</p>`}
+    ${own?.error?.trim() && html`<h3>${t("error")}</h3><pre tabindex="0" class="problem">${own.error}</pre>`}
+    ${kept[at]?.notices?.map((/** @type {string} */ notice) => html`<p class="hint">${notice}</p>`)}
+    <${Values} title=${t("inputs")} values=${inputs} /><${Values} title=${t("outputs")} values=${outputs} />
     ${calls.length > 0 && html`<${Calls} calls=${calls} />`}
-    <${Values} title=${t("inputs")} values=${state?.inputs} /><${Values} title=${t("outputs")} values=${state?.outputs} />
-    <${ModelCalls} calls=${stored.calls.filter((call) => call.node === node)} dropped=${stored.dropped_calls} />
-    <${NodeAlone} key=${`alone-${node}`} api=${api} agent=${agent} node=${node} runId=${runId} inputs=${shownOf(state?.inputs)}
-      dsl=${dsl} />
-    ${draft && html`<${DraftEditor} key=${`draft-${node}`} api=${api} agent=${agent} node=${node} draft=${draft} order=${order}
-      canRerun=${canRerun} onDraft=${onDraft} onRerun=${onRerun} onSaved=${onSaved} />`}
+    <${ModelCalls} calls=${asked} dropped=${stored.dropped_calls} />
   </aside>`;
 }
 
 /** @param {any} values @returns {Record<string, any>} The values that are not the engine's own. */
-function shownOf(values) {
+export function shownOf(values) {
   return Object.fromEntries(Object.entries(values ?? {}).filter(([name]) => !name.startsWith("_")));
 }
 
@@ -50,18 +57,12 @@ function shownOf(values) {
 function Values({ title, values }) {
   const shown = Object.entries(shownOf(values));
   if (!shown.length) return null;
-  return html`<h3>${title}</h3>${shown.map(([name, value]) =>
-    html`<details open><summary>${name}</summary><pre tabindex="0">${toText(value)}</pre></details>`)}`;
+  return html`<section><h3>${title}</h3>${shown.map(([name, value]) =>
+    html`<details open><summary>${name}</summary><pre tabindex="0">${toText(value)}</pre></details>`)}</section>`;
 }
 
-/** @param {{state: import("./turn.js").NodeState | undefined, visits: any[]}} props */
-function NodeCosts({ state, visits }) {
-  const usage = visits.reduce((sum, { usage: one }) => ({
-    prompt_tokens: sum.prompt_tokens + one.prompt_tokens, completion_tokens: sum.completion_tokens + one.completion_tokens,
-    cost: sum.cost + one.cost,
-  }), { prompt_tokens: 0, completion_tokens: 0, cost: 0 });
-  const attempts = Math.max(1, ...visits.map((visit) => visit.attempts));
-  const seconds = visits.length ? visits.reduce((sum, visit) => sum + visit.seconds, 0) : state?.seconds;
-  const count = Math.max(visits.length, state?.visits ?? 0);
-  return html`<${Costs} seconds=${seconds} attempts=${attempts} usage=${usage} />${count > 1 ? ` · ×${count}` : ""}`;
+/** @param {{visit: any, kept: any}} props */
+function VisitCosts({ visit, kept }) {
+  const seconds = kept?.seconds ?? (visit?.status === "running" ? undefined : visit?.seconds);
+  return html`<${Costs} seconds=${seconds} attempts=${kept?.attempts} usage=${kept?.usage} />`;
 }

@@ -1,5 +1,7 @@
 /** The record in a run file: its steps, and what they say about a turn. No DOM. */
 
+import { NO_NODES } from "./run_facts.js";
+import { readSteps } from "./step_words.js";
 import { newTurn } from "./turn.js";
 
 /**
@@ -10,9 +12,8 @@ import { newTurn } from "./turn.js";
  * @typedef {{format: number, session: {id: string, name: string, title: string}, drawings: Record<string, string>,
  *   nodes: Record<string, {title: string, type: string, parent: string}>, runs: Run[], steps: Step[],
  *   steps_left_out: number, history: {at: number, role: string, text: number}[], calls: any[],
- *   visits?: {run: string, node: string, at_ms: number}[], values: any[],
+ *   visits?: {run: string, node: string, at_ms: number, seconds?: number, usage?: number[]}[], values: any[],
  *   values_cut: number}} SessionRecord
- * @typedef {{name: string, value: any, isChanged: boolean}} Entry
  */
 
 /** @param {SessionRecord} record @param {string} id @returns {string} */
@@ -92,6 +93,7 @@ function endVisit(record, turn, visit, step) {
   visit.seconds = Math.max(0, (step.at_ms - visit.startMs) / 1000);
   visit.error = outputs._ERROR ? String(outputs._ERROR) : "";
   visit.status = visit.error ? "failed" : "done";
+  visit.outputs = outputs;
   const { status, seconds, error } = visit;
   Object.assign(turn.nodes[visit.node], { status, seconds, error, outputs });
 }
@@ -119,20 +121,67 @@ function statusAt(record, at) {
   return stored && !step.namespace && !step.next.length ? stored : "running";
 }
 
+/** @param {SessionRecord} record @returns {import("./step_words.js").Step[]} The steps in words. */
+export function wordsOf(record) {
+  const node = (/** @type {string} */ id) => ({ id, title: titleOf(record, id) });
+  return readSteps(record.steps.map((step) => ({
+    checkpoint: step.id, create_ms: step.at_ms, next: step.next.map(node), region: step.region ? node(step.region) : null,
+    round: step.round,
+  })));
+}
+
 /**
- * Return the state at a step, and what has changed since the step before it in the same place.
- * @param {SessionRecord} record @param {number} at @returns {{title: string, entries: Entry[]}[]}
+ * Return the turns, oldest first, each with its last step and its question.
+ * @param {SessionRecord} record @returns {{runId: string, question: string, last: number, messages: SessionRecord["history"]}[]}
  */
-export function stateAt(record, at) {
-  const step = record.steps[at];
-  if (!step) return [];
-  const before = record.steps.slice(0, at).findLast((other) => other.namespace === step.namespace);
-  const compare = (/** @type {Record<string, number>} */ now, /** @type {Record<string, number> | undefined} */ then) =>
-    Object.entries(now).map(([name, number]) => ({
-      name, value: record.values[number], isChanged: Boolean(before) && then?.[name] !== number,
-    }));
-  const groups = Object.entries(step.outputs).map(([id, outputs]) => ({
-    title: titleOf(record, id), entries: compare(outputs, before?.outputs[id]),
+export function turnsOf(record) {
+  const { steps, history, values } = record;
+  let known = 0;
+  return [...new Set(steps.map(({ turn }) => turn))].map((number) => {
+    const last = steps.findLastIndex(({ turn }) => turn === number);
+    const own = steps.filter(({ turn, namespace }) => turn === number && !namespace);
+    const end = Math.max(known, ...own.map((step) => step.history));
+    const messages = history.filter(({ at }) => at < end && at >= known);
+    known = end;
+    const question = messages.find(({ role }) => role === "user");
+    return { runId: String(number), question: question ? asText(values[question.text]) : "", last, messages };
+  });
+}
+
+/** @param {any} value @returns {string} */
+export function asText(value) {
+  return typeof value === "string" ? value : JSON.stringify(value, null, 2) ?? "";
+}
+
+/** @param {SessionRecord} record @param {string} runId @returns {import("./run_facts.js").RunNodes} */
+export function nodesOf(record, runId) {
+  const visits = (record.visits ?? []).filter(({ run }) => run === runId).map(({ node, at_ms, seconds, usage = [] }) => ({
+    node, title: titleOf(record, node), start_ms: at_ms, seconds,
+    usage: { prompt_tokens: usage[0] ?? 0, completion_tokens: usage[1] ?? 0, cost: usage[2] ?? 0 },
   }));
-  return [{ title: "", entries: compare(step.globals, before?.globals) }, ...groups].filter(({ entries }) => entries.length);
+  return { ...NO_NODES, visits };
+}
+
+/**
+ * Return the variables at a step, and what has changed since the step before it in the same place, as the server does.
+ * @param {SessionRecord} record @param {number} at
+ */
+export function momentAt(record, at) {
+  const step = record.steps[at];
+  const before = record.steps.slice(0, at).findLast((other) => other.namespace === step.namespace);
+  const flat = (/** @type {Step | undefined} */ one) => new Map([
+    ...Object.entries(one?.globals ?? {}),
+    ...Object.entries(one?.outputs ?? {}).flatMap(([id, outputs]) =>
+      Object.entries(outputs).map(([name, number]) => /** @type {[string, number]} */ ([`${id}@${name}`, number]))),
+  ]);
+  const [now, then] = [flat(step), flat(before)];
+  const variables = [...new Set([...now.keys(), ...then.keys()])].filter((name) => !/@_/.test(name)).map((name) => {
+    const [number, old] = [now.get(name), then.get(name)];
+    const change = number === undefined ? "removed" : !before || number === old ? "same" : old === undefined ? "added" : "changed";
+    return {
+      name, change, value: number === undefined ? null : record.values[number], is_whole: true,
+      before: old === undefined ? null : record.values[old],
+    };
+  });
+  return { variables, left_out: 0 };
 }

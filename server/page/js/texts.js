@@ -60,9 +60,7 @@ const TEXTS = {
   formFirst: ["This was not sent, because the conversation waits for a form: {answer}", "会话正在等待表单，以下内容未发送：{answer}"],
   expired: ["The time for an answer has passed.", "作答时间已过。"],
   graph: ["Graph", "流程图"],
-  timeline: ["Steps", "步骤"],
-  log: ["Run log", "运行日志"],
-  use: ["Use it", "调用方式"],
+  use: ["Use it from programs", "调用方式"],
   embeddedChat: ["Chat in a page of yours", "嵌入网页的对话"],
   embeddedHint: ["Everybody who opens that page can read its key, which opens this agent only, for 90 days. Name the page's "
     + "address in `[server] frame_origins` of the settings.", "打开网页的人都能看到其中的密钥；它只能使用此智能体，有效期 90 天。"
@@ -78,14 +76,12 @@ const TEXTS = {
   round: ["round", "轮次"],
   skipped: ["not run", "未运行"],
   modelRound: ["Round", "第几轮"],
-  events: ["Events (JSON Lines)", "事件 (JSON Lines)"],
+  events: ["Download the events (JSON Lines)", "下载事件 (JSON Lines)"],
   eventsGone: ["The server no longer has the events of this run.", "服务器已不再保存此次运行的事件。"],
-  runFile: ["Run file (HTML)", "运行文件 (HTML)"],
+  runFile: ["Download the run file (HTML)", "下载运行文件 (HTML)"],
   cutRows: ["more rows are in the downloaded events.", "行见下载的事件文件。"],
   step: ["Step", "步骤"],
-  state: ["State", "状态"],
   turn: ["Turn", "轮"],
-  changed: ["changed", "已更改"],
   stepsLeftOut: ["older steps are not in this file.", "个较早的步骤不在此文件中。"],
   valuesCut: ["long values are cut.", "个较长的值已截断。"],
   removed: ["Secrets are replaced by ***.", "密钥已替换为 ***。"],
@@ -97,6 +93,7 @@ const TEXTS = {
   title: ["Title", "标题"],
   cancel: ["Cancel", "取消"],
   close: ["Close", "关闭"],
+  download: ["Download", "下载"],
   inputs: ["Inputs", "输入"],
   outputs: ["Outputs", "输出"],
   error: ["Error", "错误"],
@@ -120,7 +117,6 @@ const TEXTS = {
   copied: ["Copied", "已复制"],
   copy: ["Copy", "复制"],
   reference: ["API reference", "API 文档"],
-  download: ["Download", "下载"],
 };
 const STORED = "ragflow-lg-language";
 

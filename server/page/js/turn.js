@@ -9,7 +9,7 @@ import { citedChunks } from "./citations.js";
  * @typedef {{id: string, node: string, path: string, tool: string, title: string, arguments: any, result: any,
  *   error: string, seconds: number, status: "running"|"done"|"failed"}} Call
  * @typedef {{node: string, title: string, type: string, startMs: number, seconds: number, error: string,
- *   status: Status}} Visit One execution of a node.
+ *   status: Status, inputs?: any, outputs?: any}} Visit One execution of a node.
  * @typedef {{text: string, thinking: string, isThinking: boolean, chunks: Record<string, any>}} Shown
  * @typedef {{runId: string, sessionId: string, lastId: string, query: string, files: any[], shown: Shown,
  *   nodes: Record<string, NodeState>, order: string[], visits: Visit[], records: any[], calls: Call[],
@@ -200,7 +200,7 @@ function endVisit(turn, data) {
   const visits = [...turn.visits];
   visits[at] = {
     ...visits[at], startMs: data.created_at * 1000, seconds: data.elapsed_time ?? 0, error: data.error ?? "",
-    status: endOf(data),
+    status: endOf(data), inputs: data.inputs, outputs: data.outputs,
   };
   return { ...turn, visits };
 }

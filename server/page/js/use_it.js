@@ -61,7 +61,7 @@ export function UseIt({ api, agent }) {
       setProblem(error.message);
     }
   };
-  return html`<section class="panel" aria-label=${t("use")}>
+  return html`<section>
     <p class="hint">${t("keyHint")} <a href="docs" target="_blank">${t("reference")}</a></p>
     <label class="row"><input type="checkbox" checked=${isShown}
       onChange=${(/** @type {any} */ e) => setShown(e.target.checked)} />${t("showKey")}</label>

@@ -12,7 +12,7 @@ from tests.fakes.browsers import needs_chromium
 from tests.fakes.services import Reply
 from tests.server.cli.command import ROOT
 from tests.server.http.app_server import FORM, MODEL, start_app
-from tests.server.page.visits import HOSTILE, ask, open_agent, visit
+from tests.server.page.visits import HOSTILE, ask, choose_action, open_agent, visit
 
 pytestmark = needs_chromium
 
@@ -88,8 +88,17 @@ async def test_axe_finds_nothing_serious_and_nothing_scrolls_sideways(browser: B
         await check_all(page)
         await check_widths(page)
         await page.locator("[data-node='LLM:0']").click()
-        for tab in ("Run log", "Steps", "Use it"):
+        for tool in ("Draft", "Run alone"):
+            await page.locator(".drawer").get_by_role("button", name=tool).click()
+            await expect(page.get_by_role("region", name=tool)).to_be_visible()
+            await check_all(page)
+        for tab in ("Run", "Values"):
             await page.get_by_role("tab", name=tab).click()
+            await check_all(page)
+            await check_widths(page)
+        for name in ("Compare", "Use it from programs"):
+            await choose_action(page, name)
+            await expect(page.get_by_role("region", name=name)).to_be_visible()
             await check_all(page)
             await check_widths(page)
 
@@ -136,9 +145,10 @@ async def test_a_conversation_needs_no_pointer(browser: Browser, tmp_path: Path)
         await page.keyboard.press("Enter")
         await expect(page.locator(".message.assistant")).to_contain_text("Fine.")
         await expect(page.locator(".message.user")).to_have_text("Hello\nthere")
-        await tab_to("tab", "Steps")
-        await page.keyboard.press("Enter")
-        await expect(page.get_by_role("tab", name="Steps")).to_have_attribute("aria-selected", "true")
+        await tab_to("tab", "Graph")
+        await page.keyboard.press("ArrowLeft")
+        await expect(page.get_by_role("tab", name="Values")).to_have_attribute("aria-selected", "true")
+        await expect(page.get_by_role("slider", name="Step")).to_be_visible()
         await tab_to("button", "Edit")
         await page.keyboard.press("Enter")
         await page.keyboard.type(", again")

@@ -19,7 +19,7 @@ from tests.fakes.images import PNG
 from tests.fakes.knowledge import FakeKnowledge, chunk
 from tests.fakes.services import Reply
 from tests.server.http.app_server import CITING, MODEL, AppServer, canvas, start_app
-from tests.server.page.visits import HOSTILE, ask, open_agent, visit
+from tests.server.page.visits import HOSTILE, ask, choose_action, open_agent, visit
 
 pytestmark = needs_chromium
 
@@ -105,7 +105,7 @@ async def test_a_citation_opens_its_chunk_also_in_a_stored_conversation(browser:
             await page.reload()
             await expect(chip).to_have_attribute("data-cite", str(number))
         async with page.expect_download() as waiting:
-            await page.get_by_role("button", name="Export as Markdown").click()
+            await choose_action(page, "Export as Markdown")
         exported = (await (await waiting.value).path()).read_text()
         assert f"[ID:{number}]" in exported
         assert "\\<script\\>" in exported
@@ -241,7 +241,7 @@ async def test_conversations_are_searched_by_name_and_text_and_exported(browser:
         await expect(page.get_by_text("Nothing was found.")).to_be_visible()
         await search.fill("")
         async with page.expect_download() as waiting:
-            await page.get_by_role("button", name="Export as JSON").click()
+            await choose_action(page, "Export as JSON")
         saved = await waiting.value
         whole = json.loads((await saved.path()).read_text())
         assert [message["content"] for message in whole["messages"]] == [HOSTILE, f"Plums {HOSTILE}"]
@@ -254,8 +254,8 @@ async def test_snippets_have_the_address_and_keys_on_request(browser: Browser, t
     async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         agent = await open_agent(server, page, MODEL)
-        await page.get_by_role("tab", name="Use it").click()
-        panel = page.get_by_role("region", name="Use it")
+        await choose_action(page, "Use it from programs")
+        panel = page.get_by_role("region", name="Use it from programs")
         await expect(panel.get_by_label("curl", exact=True)).to_contain_text(f"curl {server.url}/api/v1/")
         assert server.key not in await panel.inner_text()
         await panel.get_by_label("Fill in the key of this page").check()

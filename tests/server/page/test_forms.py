@@ -156,10 +156,16 @@ async def test_the_steps_of_a_turn_differ(browser: Browser, tmp_path: Path) -> N
     async with waiting(browser, tmp_path) as (_, shown, _):
         await answer(shown.page, "44")
         await expect(shown.page.get_by_text("Size 44")).to_be_visible()
-        await shown.page.get_by_role("tab", name="Steps").click()
-        begun = ["→ UserFillUp:0", "→ begin", "→ begin (the message arrives)"]
-        ended = ["■ end of the turn", "■ no node is left to run", "→ Message:0"]
-        await expect(shown.page.locator(".steps span")).to_have_text(ended + begun)
+        page = shown.page
+        await page.get_by_role("tab", name="Run").click()
+        await expect(page.locator(".timeline .words")).to_have_text(
+            ["begin", "UserFillUp:0 → 44", "Message:0 → Size 44"]
+        )
+        await page.get_by_role("button", name="Values after UserFillUp:0").click()
+        await expect(page.locator(".step-name")).to_contain_text("After UserFillUp:0")
+        await expect(page.locator(".variable").filter(has_text="UserFillUp:0 · size")).to_contain_text("44")
+        await page.get_by_role("slider").press("End")
+        await expect(page.locator(".step-name")).to_contain_text("End of the turn")
 
 
 async def test_two_tabs_continue_a_run(browser: Browser, tmp_path: Path) -> None:

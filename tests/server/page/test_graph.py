@@ -58,13 +58,13 @@ async def test_an_agent_has_its_rounds_and_calls_in_the_log_and_its_tools_in_the
         await ask(page, "Where is it?")
         await expect(page.locator(".message.assistant")).to_have_attribute("data-status", "succeeded")
         await expect(page.locator("[data-tool='Fact Finder']")).to_have_attribute("data-status", "done")
-        await page.get_by_role("tab", name="Run log").click()
-        rows = page.locator(".log li")
+        await page.get_by_role("tab", name="Run").click()
+        rows = page.locator(".timeline .visit-rows > li")
         kinds = await rows.evaluate_all("rows => rows.map((row) => `${row.dataset.kind} ${row.dataset.level}`)")
         assert kinds == ["node 0", "node 0", "round 1", "call 2", "round 3", "round 1", "node 0"]
         await expect(rows.nth(3)).to_contain_text("Fact Finder")
-        await expect(rows.nth(1).locator(".number").last).to_have_text("42 tokens")
-        titles = await rows.locator("button").all_inner_texts()
+        await expect(rows.nth(1).locator(".number")).to_contain_text("42 tokens")
+        titles = await rows.locator("b").all_inner_texts()
         assert titles[1:5] == ["Agent:0", "Round 1 · m", "Fact Finder", "Fact_Finder › Round 1 · m"]
         assert await rows.evaluate_all("rows => rows.every((row) => row.querySelector('rect'))")
         line = page.locator(".facts")

@@ -95,9 +95,9 @@ async def test_a_conversation_is_found_again_rerun_and_forked(browser: Browser, 
         await page.locator("[data-node='LLM:0']").click()
         await page.locator(".node-actions").get_by_role("button", name="Run again from here").click()
         await expect(page.locator(".message").get_by_text("Third.")).to_be_visible()
-        await expect(page.locator(".sessions li")).to_have_count(2)
-        await page.get_by_role("tab", name="Steps").click()
-        await page.locator(".steps li").filter(has_text="Message:0").get_by_role("button").first.click()
+        await expect(page.locator(".sessions li")).to_contain_text(["↳ LLM:0: Two", "One"])
+        await page.get_by_role("tab", name="Run").click()
+        await page.get_by_role("button", name="Values after LLM:0").click()
         await page.get_by_role("button", name="Fork here").click()
         await expect(page.locator(".sessions li")).to_have_count(3)
         await page.get_by_role("button", name="Continue").click()
@@ -123,7 +123,7 @@ async def test_hostile_texts_stay_texts(browser: Browser, tmp_path: Path) -> Non
         await ask(page, HOSTILE)
         await expect(page.locator(".message.assistant")).to_contain_text("link")
         await page.locator("[data-node='Message:0']").click()
-        for name in ("Run log", "Steps", "Use it"):
+        for name in ("Run", "Values"):
             await page.get_by_role("tab", name=name).click()
         assert await page.evaluate("window.hacked") is None
         assert await page.locator(".message a").first.get_attribute("href") is None

@@ -11,7 +11,7 @@ from tests.fakes.browsers import needs_chromium
 from tests.fakes.services import Reply
 from tests.server.http.app_server import MODEL, canvas, start_app
 from tests.server.http.native.native_client import native
-from tests.server.page.visits import HOSTILE, ask, open_agent, visit
+from tests.server.page.visits import HOSTILE, ask, choose_action, open_agent, visit
 
 pytestmark = needs_chromium
 expect.set_options(timeout=60_000)  # the machine may be busy
@@ -36,11 +36,11 @@ async def choose_node(page: Page, node: str) -> Locator:
     return page.locator(".drawer")
 
 
-async def choose_step(page: Page, text: str) -> Locator:
-    """Open the newest step after which a node runs, in the timeline."""
-    await page.get_by_role("tab", name="Steps").click()
-    await page.locator(".steps li button").filter(has_text=text).first.click()
-    return page.locator(".moment")
+async def choose_step(page: Page, node: str) -> Locator:
+    """Show the values after a node has run."""
+    await page.get_by_role("tab", name="Run").click()
+    await page.get_by_role("button", name=f"Values after {node}").click()
+    return page.locator(".values")
 
 
 async def test_a_draft_is_run_compared_and_saved_on_request(browser: Browser, tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ async def test_a_draft_is_run_compared_and_saved_on_request(browser: Browser, tm
         drawer = await choose_node(page, "LLM:1")
         await expect(drawer.locator(".prompts pre").first).to_have_text("Be kind")
         await expect(drawer.locator(".prompts")).to_contain_text("First.")
-        await drawer.get_by_text("Edit in a draft").click()
+        await drawer.get_by_role("button", name="Draft").click()
         prompt = drawer.get_by_label("sys_prompt", exact=True)
         await expect(prompt).to_have_value("Be kind")
         await prompt.fill("Be brief")
@@ -89,9 +89,9 @@ async def test_a_node_runs_alone_with_another_input(browser: Browser, tmp_path: 
         await ask(page, "One")
         await expect(page.locator(".message.assistant")).to_contain_text("Second.")
         drawer = await choose_node(page, "LLM:1")
-        await drawer.get_by_text("Run this node alone").first.click()
+        await drawer.get_by_role("button", name="Run alone").click()
         await drawer.get_by_label("LLM:0@content").fill("Other text")
-        await drawer.get_by_role("button", name="Run this node alone").click()
+        await drawer.get_by_role("button", name="Run this node").click()
         await expect(drawer.locator(".result")).to_contain_text("Alone.")
         assert server.model.requests[-1][1].messages[-1]["content"] == "Other text"
         await expect(page.locator(".message")).to_have_count(2)
@@ -104,18 +104,20 @@ async def test_time_travel_with_a_changed_value(browser: Browser, tmp_path: Path
         await open_agent(server, page, CHAIN)
         await ask(page, "One")
         await expect(page.locator(".message.assistant")).to_contain_text("Second.")
-        moment = await choose_step(page, "LLM:1")
-        row = moment.locator(".variable").filter(has_text="LLM:0@content")
+        moment = await choose_step(page, "LLM:0")
+        await expect(page.locator(".step-name")).to_contain_text("After LLM:0")
+        row = moment.locator(".variable").filter(has_text="LLM:0 · content")
         await expect(row).to_have_attribute("data-change", "added")
         await expect(row.locator("pre")).to_have_text("First.")
-        await moment.get_by_role("button", name="Edit: LLM:0@content").press("Enter")
-        await moment.get_by_label("LLM:0@content").fill("Changed.")
+        await moment.get_by_role("button", name="Edit: LLM:0 · content").press("Enter")
+        await moment.get_by_role("textbox", name="LLM:0 · content").fill("Changed.")
         await moment.get_by_role("button", name="Run again with these values").click()
         await expect(page.locator(".message.assistant").last).to_contain_text("Third.")
         assert server.model.requests[-1][1].messages[-1]["content"] == "Changed."
         await expect(page.locator(".sessions li")).to_have_count(2)
-        await page.get_by_role("tab", name="Compare").click()
-        outputs = page.locator(".comparison details").filter(has_text="LLM:0@content")
+        await expect(page.locator(".sessions li").first).to_contain_text("↳ LLM:1: One")
+        await choose_action(page, "Compare")
+        outputs = page.locator(".comparison details").filter(has_text="LLM:0 · content")
         await expect(outputs.locator("ins").first).to_contain_text("Changed")
 
 
@@ -134,11 +136,12 @@ async def test_hostile_values_stay_texts_in_the_drawer_and_the_timeline(browser:
         await expect(page.locator(".message.assistant")).to_have_attribute("data-status", "succeeded")
         drawer = await choose_node(page, "LLM:0")
         await expect(drawer.locator(".prompts pre").first).to_contain_text("System <img")
-        await drawer.get_by_text("Edit in a draft").click()
+        await drawer.get_by_role("button", name="Draft").click()
         await drawer.get_by_label("sys_prompt", exact=True).fill(f"Other {HOSTILE}")
         await drawer.get_by_role("button", name="Run again from here with the draft").click()
         await expect(page.locator(".comparison .side-answer").nth(1)).to_contain_text("!")
-        moment = await choose_step(page, "Message:0")
-        await moment.get_by_label("The whole state").check()
+        moment = await choose_step(page, "LLM:0")
+        await moment.get_by_text("The whole state").click()
+        await moment.get_by_role("searchbox").fill("env.")
         await expect(moment.locator(".variable").filter(has_text="env.")).to_contain_text("<script>")
         assert await page.evaluate("window.hacked") is None

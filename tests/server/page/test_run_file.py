@@ -12,6 +12,7 @@ from tests.fakes.services import Reply
 from tests.server.cli.command import ROOT, invoke
 from tests.server.http.app_server import start_app
 from tests.server.page.test_page import HOSTILE, MODEL, ask, open_agent, visit
+from tests.server.page.visits import choose_action
 
 pytestmark = needs_chromium
 expect.set_options(timeout=60_000)  # the machine may be busy
@@ -67,18 +68,23 @@ async def test_a_loop_is_shown_step_by_step(browser: Browser, tmp_path: Path) ->
         await expect(page.get_by_text("128 after [1, 2, 4, 8, 16, 32, 64]")).to_be_visible()
         await expect(page.locator("[data-rounds]")).to_have_text("round 7")
         await expect(node(page, "Message:Result")).to_have_attribute("data-status", "done")
-        await page.locator(".moments button").filter(has_text="round 3").click()
+        await page.get_by_role("tab", name="Values").click()
+        name, slider = page.locator(".step-name"), page.get_by_role("slider")
+        await slider.press("Home")
+        await expect(name).to_contain_text("The message arrives")
+        while "round 3" not in await name.inner_text():
+            await slider.press("ArrowRight")
+        await page.get_by_role("tab", name="Graph").click()
         await expect(page.locator("[data-rounds]")).to_have_text("round 3")
         await expect(node(page, "VariableAssigner:Step")).to_have_attribute("data-status", "running")
         await expect(node(page, "Message:Result")).not_to_have_attribute("data-status", "done")
-        await page.get_by_role("tab", name="State").click()
-        value = page.locator(".state details").filter(has_text="value")
-        await expect(value.locator("mark")).to_be_visible()
-        await expect(value.locator("pre")).to_have_text("4")
-        await page.get_by_role("tab", name="Run log").click()
-        await expect(page.locator(".log li[data-status='running']")).to_have_count(2)
-        await page.get_by_role("slider").focus()
-        await page.keyboard.press("End")
+        await page.get_by_role("tab", name="Values").click()
+        value = page.locator(".variable").filter(has_text="value")
+        await expect(value).to_have_attribute("data-change", "changed")
+        await expect(value.locator("pre")).to_have_text(["2", "4"])
+        await page.get_by_role("tab", name="Run").click()
+        await expect(page.locator(".timeline li[data-status='running']")).to_have_count(2)
+        await slider.press("End")
         await expect(page.get_by_role("status")).to_have_text("succeeded")
 
 
@@ -94,10 +100,9 @@ async def test_the_session_on_the_server_is_downloaded_with_hostile_texts(browse
         await open_agent(server, page, dsl, "Helper </script>")
         await ask(page, end)
         await expect(page.locator(".message.assistant")).to_have_attribute("data-status", "succeeded")
-        await page.get_by_role("tab", name="Run log").click()
-        for name, suffix in (("Run file", "html"), ("Events", "jsonl")):
+        for name, suffix in (("Download the run file", "html"), ("Download the events", "jsonl")):
             async with page.expect_download() as download:
-                await page.get_by_role("button", name=name).click()
+                await choose_action(page, name)
             await (await download.value).save_as(tmp_path / f"run.{suffix}")
     async with open_file(browser, tmp_path / "run.html") as page:
         await expect(page.locator(".message.assistant")).to_contain_text("Yes,")
@@ -107,7 +112,7 @@ async def test_the_session_on_the_server_is_downloaded_with_hostile_texts(browse
         await expect(page.locator("h1")).to_contain_text("Helper </script>")
         await node(page, "LLM:0").click()
         await expect(page.get_by_role("complementary")).to_contain_text("Yes,")
-        for name in ("Run log", "State", "Graph"):
+        for name in ("Run", "Values", "Graph"):
             await page.get_by_role("tab", name=name).click()
         assert await page.evaluate("window.hacked") is None
     lines = (tmp_path / "run.jsonl").read_text("utf-8").splitlines()

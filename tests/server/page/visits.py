@@ -63,6 +63,12 @@ async def open_agent(server: AppServer, page: Page, dsl: dict[str, Any], title: 
     return agent
 
 
+async def choose_action(page: Page, name: str) -> None:
+    """Choose something in the menu of the run's panel."""
+    await page.locator(".panel-head").get_by_role("button", name="Menu of the run").click()
+    await page.get_by_role("menuitem", name=name).click()
+
+
 async def ask(page: Page, text: str) -> None:
     await page.get_by_role("textbox", name="Your message").fill(text)
     await page.get_by_role("button", name="Send").click()

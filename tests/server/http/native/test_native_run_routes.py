@@ -178,7 +178,7 @@ async def test_a_run_is_forked_where_it_waits_and_at_earlier_checkpoints(server:
     assert (await client.get(f"/sessions/{early['session_id']}")).json()["name"] == "↳ begin: hi"
     assert (await client.post(f"/runs/{early['id']}/continue")).json()["status"] == "waiting"
     answered = (await client.post(f"/runs/{run['id']}/fork", json={})).json()
-    assert answered["status"] == "interrupted"  # it asks again
+    assert (answered["status"], answered["question"]) == ("interrupted", "hi")  # it asks again
     question = (await client.post(f"/runs/{answered['id']}/continue")).json()
     assert [pause["node"] for pause in question["pauses"]] == ["UserFillUp:0"]
     nowhere = await client.post(f"/runs/{run['id']}/fork", json={"checkpoint": "f" * 20})

@@ -1,0 +1,55 @@
+/** A menu behind a button, for rare actions. */
+
+import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { Icon } from "./icons.js";
+
+/** @typedef {{label: string, icon?: string, onSelect: () => void, isDangerous?: boolean, isChosen?: boolean}} Item */
+
+/**
+ * Show a button that opens a menu. Arrows, Home and End move in it; Escape and a click elsewhere close it.
+ * @param {{label: string, items: Item[], icon?: string}} props
+ */
+export function Menu({ label, items, icon = "more-horizontal" }) {
+  const [isOpen, setOpen] = useState(false);
+  const frame = useRef(/** @type {HTMLElement | null} */ (null));
+  const rows = () => /** @type {HTMLElement[]} */ ([...(frame.current?.querySelectorAll(".menu-items button") ?? [])]);
+  useEffect(() => {
+    if (!isOpen) return undefined;
+    rows()[0]?.focus();
+    const close = (/** @type {Event} */ event) => {
+      if (!frame.current?.contains(/** @type {Node} */ (event.target))) setOpen(false);
+    };
+    addEventListener("pointerdown", close);
+    return () => removeEventListener("pointerdown", close);
+  }, [isOpen]);
+
+  const close = () => {
+    setOpen(false);
+    frame.current?.querySelector("button")?.focus();
+  };
+  const press = (/** @type {KeyboardEvent} */ event) => {
+    const all = rows();
+    const at = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
+    /** @type {Record<string, number>} */
+    const places = { ArrowDown: (at + 1) % all.length, ArrowUp: (at || all.length) - 1, Home: 0, End: all.length - 1 };
+    if (event.key === "Escape") close();
+    else if (event.key === "Tab") return setOpen(false);
+    else if (event.key in places) all[places[event.key]].focus();
+    else return undefined;
+    event.preventDefault();
+    return event.stopPropagation();
+  };
+  const select = (/** @type {Item} */ item) => {
+    close();
+    item.onSelect();
+  };
+  return html`<div class="menu" ref=${frame}>
+    <button type="button" class="icon-button" aria-label=${label} title=${label} aria-haspopup="menu" aria-expanded=${isOpen}
+      onClick=${() => setOpen(!isOpen)}><${Icon} name=${icon} /></button>
+    ${isOpen && html`<div class="menu-items" role="menu" aria-label=${label} onKeyDown=${press}>${items.map((item) => html`
+      <button type="button" role=${item.isChosen === undefined ? "menuitem" : "menuitemradio"} aria-checked=${item.isChosen} tabindex="-1"
+        data-dangerous=${item.isDangerous} onClick=${() => select(item)}>
+        ${item.icon && html`<${Icon} name=${item.icon} />`}<span>${item.label}</span>
+        ${item.isChosen && html`<${Icon} name="check" />`}</button>`)}</div>`}
+  </div>`;
+}
