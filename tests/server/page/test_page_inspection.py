@@ -145,3 +145,25 @@ async def test_hostile_values_stay_texts_in_the_drawer_and_the_timeline(browser:
         await moment.get_by_role("searchbox").fill("env.")
         await expect(moment.locator(".variable").filter(has_text="env.")).to_contain_text("<script>")
         assert await page.evaluate("window.hacked") is None
+
+
+async def test_the_panel_shows_each_turn_and_opens_at_the_node_that_failed(browser: Browser, tmp_path: Path) -> None:
+    replies = [Reply("First."), Reply("Second."), Reply(error="The model is away.")]
+    async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
+        page = shown.page
+        await open_agent(server, page, CHAIN)
+        await expect(page.get_by_text("Ask something, and watch it here.")).to_be_visible()
+        await ask(page, "One")
+        await expect(page.locator(".message.assistant")).to_contain_text("Second.")
+        await ask(page, "Two")
+        await expect(page.locator(".drawer h2")).to_have_text("LLM:0")
+        await expect(page.locator(".drawer")).to_contain_text("The model is away.")
+        await page.get_by_role("tab", name="Run").click()
+        await expect(page.locator(".timeline .words")).to_have_text(["begin", "LLM:0"])
+        await page.get_by_role("combobox", name="Turn").select_option("Turn 1 · One")
+        rows = ["begin", "LLM:0 → First.", "LLM:1 → Second.", "Message:0 → Second."]
+        await expect(page.locator(".timeline .words")).to_have_text(rows)
+        await expect(page.locator(".engine summary")).to_contain_text("of the engine")
+        await choose_action(page, "Compare")
+        await expect(page.get_by_label("First run").locator("option:checked")).to_contain_text("One · ")
+        await expect(page.get_by_label("Second run").locator("option:checked")).to_contain_text("Two · ")
