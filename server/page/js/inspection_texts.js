@@ -18,6 +18,7 @@ export const INSPECTION_TEXTS = {
   messageArrives: ["The message arrives", "收到消息"],
   regionBegins: ["A loop begins", "循环开始"],
   endOfTurn: ["End of the turn", "本轮结束"],
+  notYet: ["Comes later", "稍后出现"],
   stepBefore: ["Step before", "上一步"],
   stepAfter: ["Step after", "下一步"],
   visit: ["Visit", "第几次执行"],

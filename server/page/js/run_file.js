@@ -43,7 +43,7 @@ function RunFile({ record }) {
       <span class="space"></span>
       <button onClick=${() => { switchLanguage(); setLanguage(language + 1); }}>${t("language")}</button>
     </header>
-    <div class="workspace">
+    <main class="workspace">
       <${Conversation} record=${record} turns=${turns} at=${at} turn=${turn} />
       <section class="side" aria-label=${t("run")}><${RunPanel} view=${view} onView=${setView} turns=${turns} chosen=${String(number)}
         onChoose=${(/** @type {string} */ id) => setAt(turns.find(({ runId }) => runId === id)?.last ?? at)}
@@ -56,7 +56,7 @@ function RunFile({ record }) {
         }}
         drawer=${place.node && html`<${NodeDrawer} turn=${turn} node=${place.node} visit=${place.visit} titleOf=${title} stored=${stored}
           onVisit=${(/** @type {number} */ visit) => select(place.node, visit)} onClose=${() => select("")} />`} /></section>
-    </div>
+    </main>
   </div>`;
 }
 
@@ -81,12 +81,13 @@ function Conversation({ record, turns, at, turn }) {
  */
 function Message({ record, last, text, role, isLater }) {
   const turn = useMemo(() => turnAt(record, last), [record, last]);
+  const notYet = isLater && html`<p class="not-yet">${t("notYet")}</p>`;
   if (role === "user") {
     return html`<div class=${`entry user ${isLater ? "later" : ""}`}><article class="message user">
-      <p class="plain" dir="auto">${text}</p></article></div>`;
+      <p class="plain" dir="auto">${text}</p></article>${notYet}</div>`;
   }
   const thinking = (text.match(/(?<=<think>)[\s\S]*?(?=<\/think>)/g) ?? []).join("\n\n");
-  return html`<div class=${`entry ${isLater ? "later" : ""}`}>
+  return html`<div class=${`entry ${isLater ? "later" : ""}`}>${notYet}
     <${Facts} turn=${{ ...turn, shown: { ...turn.shown, thinking } }} isChosen=${false} onUnfold=${() => undefined} onCite=${() => undefined} />
     <article class="message assistant"><${Markdown} text=${withoutThinking(text)} /></article></div>`;
 }
