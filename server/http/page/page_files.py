@@ -27,7 +27,7 @@ PREFIX = "/page"
 REFERENCE = "/docs"
 _EMBEDDED = re.compile(r"/chat/[0-9a-f]{32}")
 _CHAT = "chat.html"
-_SUFFIXES = (".html", ".css", ".js")
+_SUFFIXES = (".html", ".css", ".js", ".svg")
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "media-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors "

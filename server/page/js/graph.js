@@ -6,17 +6,12 @@ import { GraphView } from "./graph_view.js";
 import { cleanSvg } from "./markdown.js";
 import { Minimap } from "./minimap.js";
 import { t } from "./texts.js";
+import { readTheme, watchTheme } from "./theme.js";
 
 const STEP_PX = 60;
 const ZOOM = 1.25;
 
 /** @typedef {{label: string, onSelect: () => void, isDisabled?: boolean}} Action What can be done with the selected node. */
-
-/** @returns {"dark"|"light"} The theme that the reader has chosen, or the browser asks for. */
-function readTheme() {
-  const chosen = document.documentElement.dataset.theme;
-  return (chosen || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark" ? "dark" : "light";
-}
 
 /**
  * Return a function that asks the server for the drawing of a canvas.
@@ -43,17 +38,7 @@ export function Graph({ read, turn, selected, onSelect, actions = [] }) {
   const [theme, setTheme] = useState(readTheme);
   const [view, setView] = useState(/** @type {GraphView | null} */ (null));
 
-  useEffect(() => {
-    const media = matchMedia("(prefers-color-scheme: dark)");
-    const change = () => setTheme(readTheme());
-    media.addEventListener("change", change);
-    const observer = new MutationObserver(change);
-    observer.observe(document.documentElement, { attributeFilter: ["data-theme"] });
-    return () => {
-      media.removeEventListener("change", change);
-      observer.disconnect();
-    };
-  }, []);
+  useEffect(() => watchTheme(() => setTheme(readTheme())), []);
   useEffect(() => {
     let isCurrent = true;
     read(theme).then((text) => isCurrent && setSvg(cleanSvg(text)), (error) => isCurrent && setProblem(error.message));

@@ -3,7 +3,8 @@
 import { html, render, useEffect, useMemo, useState } from "../vendor/preact.js";
 import { Agents } from "./agents.js";
 import { Api, readKey, storeKey } from "./api.js";
-import { Icon } from "./icons.js";
+import { Header } from "./header.js";
+import { useLayout } from "./layout.js";
 import { SettingsView } from "./settings_view.js";
 import { switchLanguage, t } from "./texts.js";
 import { Workspace } from "./workspace.js";
@@ -27,6 +28,8 @@ function App() {
   const [place, setPlace] = useState(readPlace);
   const [language, setLanguage] = useState(0);
   const [isRefused, setIsRefused] = useState(false);
+  const [title, setTitle] = useState("");
+  const layout = useLayout();
   const enter = (/** @type {string} */ given) => {
     storeKey(given);
     setKey(given);
@@ -48,21 +51,20 @@ function App() {
     return () => removeEventListener("hashchange", change);
   }, [key]);
 
+  const isAgent = Boolean(key && place.agent && place.agent !== SETTINGS);
+  const name = !key ? "" : place.agent === SETTINGS ? t("settings") : isAgent ? title : "";
+  useEffect(() => { document.title = name ? `${name} · ragflow-lg` : "ragflow-lg"; }, [name]);
+
   return html`<div class="page" data-language=${language}>
-    <header class="top">
-      <button class="brand" onClick=${() => go("")}>ragflow-lg</button>
-      ${place.agent && html`<button onClick=${() => go("")}>${t("back")}</button>`}
-      <span class="space"></span>
-      <button onClick=${() => { switchLanguage(); setLanguage(language + 1); }}>${t("language")}</button>
-      ${key && html`<button onClick=${() => go(SETTINGS)} aria-label=${t("settings")}><${Icon} name="settings" /></button>`}
-      ${key && html`<button onClick=${() => enter("")}>${t("signOut")}</button>`}
-    </header>
+    <${Header} title=${name} layout=${isAgent ? layout : null} isSignedIn=${Boolean(key)} onSettings=${() => go(SETTINGS)}
+      onLanguage=${() => { switchLanguage(); setLanguage(language + 1); }} onSignOut=${() => enter("")} />
     ${!key
       ? html`<${SignIn} isRefused=${isRefused} onKey=${enter} />`
       : place.agent === SETTINGS
         ? html`<${SettingsView} api=${api} />`
       : place.agent
         ? html`<${Workspace} key=${place.agent} api=${api} agent=${place.agent} session=${place.session}
+            layout=${layout} onTitle=${setTitle}
             onSession=${(/** @type {string} */ session) => go(place.agent, session)} />`
         : html`<${Agents} api=${api} onOpen=${(/** @type {string} */ agent) => go(agent)} />`}
   </div>`;
@@ -82,6 +84,7 @@ function SignIn({ isRefused, onKey }) {
     }
   };
   return html`<main class="sign-in"><form onSubmit=${submit}>
+    <img src="page/icon.svg" alt="" width="40" height="40" />
     <h1>ragflow-lg</h1>
     <div class="field"><label for="key">${t("key")}</label>
       <input id="key" type="password" autocomplete="off" value=${given} required

@@ -1,6 +1,7 @@
 /** The texts of the page, in English and Chinese. */
 
 import { ANSWER_TEXTS } from "./answer_texts.js";
+import { FRAME_TEXTS } from "./frame_texts.js";
 import { INSPECTION_TEXTS } from "./inspection_texts.js";
 import { NEEDS_TEXTS } from "./needs_texts.js";
 import { TALK_TEXTS } from "./talk_texts.js";
@@ -8,6 +9,7 @@ import { TALK_TEXTS } from "./talk_texts.js";
 /** @type {Record<string, [string, string]>} */
 const TEXTS = {
   ...ANSWER_TEXTS,
+  ...FRAME_TEXTS,
   ...INSPECTION_TEXTS,
   follow: ["Follow", "跟随"],
   loading: ["Loading …", "加载中…"],
@@ -113,7 +115,6 @@ const TEXTS = {
   language: ["中文", "English"],
   seconds: ["s", "秒"],
   tokens: ["tokens", "词元"],
-  back: ["All agents", "全部智能体"],
   copied: ["Copied", "已复制"],
   copy: ["Copy", "复制"],
   reference: ["API reference", "API 文档"],

@@ -139,7 +139,8 @@ async def test_a_link_with_a_key_that_is_not_valid_leads_to_signing_in(browser: 
         await page.get_by_label("API key").fill(server.key)
         await page.get_by_role("button", name="Sign in").click()
         await expect(page.get_by_role("heading", name="Agents")).to_be_visible()
-        await page.get_by_role("button", name="Sign out").click()
+        await page.get_by_role("button", name="Menu").click()
+        await page.get_by_role("menuitem", name="Sign out").click()
         await expect(page.get_by_role("alert")).to_have_count(0)
 
 

@@ -1,0 +1,99 @@
+/** Where the parts of an agent's view are: columns on wide screens, drawers on narrow ones. The browser keeps the choice. */
+
+import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { t } from "./texts.js";
+
+const SHARE = "ragflow-lg-share";
+const PANEL = "ragflow-lg-panel";
+const USUAL = 40;
+const LEAST = 25;
+const MOST = 70;
+const STEP = 2;
+/** Below these widths, in pixels, a part is a drawer: as in page.css. */
+const NARROW = { panel: 1000, list: 700 };
+
+/** @typedef {"list"|"panel"} Part */
+/** @typedef {ReturnType<typeof useLayout>} Layout */
+
+/** @param {Part} part @returns {boolean} */
+function isDrawer(part) {
+  return matchMedia(`(max-width: ${NARROW[part]}px)`).matches;
+}
+
+/** Return where the parts are, and how to change it. */
+export function useLayout() {
+  const [share, setShare] = useState(() => keepInside(Number(localStorage.getItem(SHARE)) || USUAL));
+  const [panel, setPanel] = useState(() => (localStorage.getItem(PANEL) === "closed" ? "closed" : "open"));
+  const [drawer, setDrawer] = useState(/** @type {Part | ""} */ (""));
+  const [, setWidth] = useState(0);
+  useEffect(() => {
+    const media = Object.values(NARROW).map((width) => matchMedia(`(max-width: ${width}px)`));
+    const change = () => {
+      setDrawer("");
+      setWidth(innerWidth);
+    };
+    const press = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && setDrawer("");
+    media.forEach((each) => each.addEventListener("change", change));
+    addEventListener("keydown", press);
+    return () => {
+      media.forEach((each) => each.removeEventListener("change", change));
+      removeEventListener("keydown", press);
+    };
+  }, []);
+
+  const place = (/** @type {"open"|"closed"|"whole"} */ now) => {
+    localStorage.setItem(PANEL, now);
+    setPanel(now);
+  };
+  const isShown = (/** @type {Part} */ part) => (isDrawer(part) ? drawer === part : part === "list" || panel !== "closed");
+  const toggle = (/** @type {Part} */ part) => {
+    if (isDrawer(part)) setDrawer(drawer === part ? "" : part);
+    else place(panel === "closed" ? "open" : "closed");
+  };
+  const size = (/** @type {number} */ given) => {
+    localStorage.setItem(SHARE, String(keepInside(given)));
+    setShare(keepInside(given));
+  };
+  return {
+    share, panel, drawer, isShown, toggle, size,
+    isWhole: panel === "whole",
+    closeDrawer: () => setDrawer(""),
+    showPanel: () => { if (!isShown("panel")) toggle("panel"); },
+    enlarge: () => place(panel === "whole" ? "open" : "whole"),
+  };
+}
+
+/** @param {number} share @returns {number} */
+function keepInside(share) {
+  return Math.min(MOST, Math.max(LEAST, share));
+}
+
+/**
+ * The line between the conversation and the panel: drag it, or use the arrow keys; a double click resets it.
+ * @param {{layout: Layout}} props
+ */
+export function Divider({ layout }) {
+  const line = useRef(/** @type {HTMLElement | null} */ (null));
+  const drag = (/** @type {PointerEvent} */ event) => {
+    const frame = line.current?.parentElement;
+    if (!frame || !line.current?.hasPointerCapture(event.pointerId)) return;
+    const { left, right, width } = frame.getBoundingClientRect();
+    const isFromRight = getComputedStyle(frame).direction === "rtl";
+    layout.size(((isFromRight ? event.clientX - left : right - event.clientX) / width) * 100);
+  };
+  const press = (/** @type {KeyboardEvent} */ event) => {
+    const isFromRight = line.current && getComputedStyle(line.current).direction === "rtl";
+    const larger = isFromRight ? "ArrowRight" : "ArrowLeft";
+    const smaller = isFromRight ? "ArrowLeft" : "ArrowRight";
+    if (event.key === larger) layout.size(layout.share + STEP);
+    else if (event.key === smaller) layout.size(layout.share - STEP);
+    else if (event.key === "Home") layout.size(LEAST);
+    else if (event.key === "End") layout.size(MOST);
+    else return;
+    event.preventDefault();
+  };
+  return html`<div class="divider" ref=${line} role="separator" tabindex="0" aria-orientation="vertical" aria-label=${t("divider")}
+    title=${t("dividerHint")} aria-valuenow=${Math.round(layout.share)} aria-valuemin=${LEAST} aria-valuemax=${MOST}
+    onPointerDown=${(/** @type {PointerEvent} */ event) => line.current?.setPointerCapture(event.pointerId)}
+    onPointerMove=${drag} onDblClick=${() => layout.size(USUAL)} onKeyDown=${press}></div>`;
+}

@@ -1,0 +1,71 @@
+"""The frame of the page: its theme, its columns and drawers, its landmarks."""
+
+import re
+from pathlib import Path
+
+from playwright.async_api import Browser, expect
+
+from tests.fakes.browsers import needs_chromium
+from tests.server.http.app_server import MODEL, start_app
+from tests.server.page.visits import open_agent, visit
+
+pytestmark = needs_chromium
+
+
+async def test_the_reader_chooses_theme_and_columns_which_the_browser_keeps(browser: Browser, tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
+        page = shown.page
+        await page.emulate_media(color_scheme="light")
+        await open_agent(server, page, MODEL)
+        await expect(page).to_have_title("Helper · ragflow-lg")
+        await expect(page.get_by_role("main").get_by_role("heading", level=1, name="Helper")).to_be_attached()
+        light = await page.locator(".picture svg").inner_html()
+        await page.get_by_role("button", name="Theme: as the system").click()
+        await page.get_by_role("button", name="Theme: light").click()
+        await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+        await page.wait_for_function("(light) => document.querySelector('.picture svg').innerHTML !== light", arg=light)
+
+        divider, side = page.get_by_role("separator"), page.locator(".side")
+        usual = await side.evaluate("(side) => side.clientWidth")
+        await divider.press("ArrowLeft")
+        await divider.press("ArrowLeft")
+        assert await side.evaluate("(side) => side.clientWidth") > usual
+        box = await divider.bounding_box()
+        assert box is not None
+        await page.mouse.move(box["x"] + 4, 400)
+        await page.mouse.down()
+        await page.mouse.move(700, 400)
+        await page.mouse.up()
+        wide = await side.evaluate("(side) => side.clientWidth")
+        assert abs(wide - 700) < 20
+        await page.reload()
+        await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+        await expect(side).to_be_visible()
+        assert await side.evaluate("(side) => side.clientWidth") == wide
+        await divider.dblclick()
+        assert await side.evaluate("(side) => side.clientWidth") == usual
+        await page.get_by_role("button", name="Run and graph").click()
+        await expect(side).to_be_hidden()
+        await page.get_by_role("button", name="Run and graph").click()
+        await page.get_by_role("button", name="Whole width").click()
+        await expect(page.get_by_role("textbox", name="Your message")).to_be_hidden()
+        await page.get_by_role("button", name="Beside the conversation").click()
+        await expect(page.get_by_role("textbox", name="Your message")).to_be_visible()
+
+
+async def test_on_a_phone_send_is_seen_and_the_parts_are_drawers(browser: Browser, tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
+        page = shown.page
+        await page.set_viewport_size({"width": 360, "height": 640})
+        await page.goto(f"{server.url}/#/{await server.agent(MODEL, 'Helper')}")
+        send = page.get_by_role("button", name=re.compile("^Send$"))
+        await expect(send).to_be_in_viewport(ratio=1)
+        for name, part in (("Conversations", ".sessions"), ("Run and graph", ".side")):
+            await expect(page.locator(part)).to_be_hidden()
+            switch = page.locator("header").get_by_role("button", name=name)
+            await switch.click()
+            await expect(switch).to_have_attribute("aria-expanded", "true")
+            await expect(page.locator(part)).to_be_in_viewport()
+            await page.keyboard.press("Escape")
+            await expect(page.locator(part)).to_be_hidden()
+        await expect(send).to_be_in_viewport(ratio=1)
