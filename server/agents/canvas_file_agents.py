@@ -10,7 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import orjson
+
 from ragflow_lg.base.errors import CompileError, RagflowLgError, RequestError, SettingsError
+from ragflow_lg.base.lenient_values import as_map, as_text
 from ragflow_lg.base.tasks import running
 from ragflow_lg.server.agents.agent_versions import build_version
 from ragflow_lg.server.agents.drafts import check_draft, find_diagnostics
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
 
 CATEGORY = "agent_canvas"
+EXAMPLE = "Example"
+"""The ``canvas_type`` of examples."""
+
 LOOK_S = 1.0
 """Time between two looks at the files."""
 
@@ -121,6 +127,7 @@ class CanvasFiles:
                 create_ms=now,
                 update_ms=now,
                 canvas_category=CATEGORY,
+                **_describe(file, text),
             )
             version = build_version(app_state.new_id(), agent.id, title, dsl, now, is_released=False)
             agent.version_id = version.id
@@ -164,6 +171,16 @@ async def _follow(files: CanvasFiles) -> None:
                 logger.warning("A canvas file cannot be used: %s", reason)
         except RagflowLgError as error:
             logger.warning("A canvas file cannot be used: %s", error)
+
+
+def _describe(file: Path, text: str) -> dict[str, str]:
+    """Return what an exported file says of its canvas. The files of a folder ``examples`` are examples."""
+    document = as_map(orjson.loads(text))
+    texts = document.get("description")
+    description = texts if isinstance(texts, str) else as_text(as_map(texts).get("en"))
+    is_example = file.absolute().parent.name == "examples" or document.get("canvas_type") == EXAMPLE
+    avatar = as_text(document.get("avatar"))
+    return {"description": description, "avatar": avatar, "canvas_type": EXAMPLE if is_example else ""}
 
 
 def _stamp(file: Path) -> tuple[int, int]:

@@ -79,6 +79,17 @@ class AgentRepository(TenantRepository[AgentRow]):
         ordered = counts.group_by(AgentRow.canvas_category).order_by(AgentRow.canvas_category)
         return dict(await self._database.rows(ordered))
 
+    async def uses(self, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+        """Return how many sessions agents have, and when one was used last, by id. Agents without any are omitted."""
+        columns = (SessionRow.agent_id, func.count(), func.max(SessionRow.update_ms))
+        counts = select(*columns).where(*self._mine(SessionRow, agent_id=list(ids))).group_by(SessionRow.agent_id)
+        return {id_: (count, last_ms) for id_, count, last_ms in await self._database.rows(counts)}
+
+    async def scheduled(self, ids: Sequence[str]) -> set[str]:
+        """Return which of the agents have schedules."""
+        found = select(ScheduleRow.agent_id).where(*self._mine(ScheduleRow, agent_id=list(ids))).distinct()
+        return set(await self._database.all(found))
+
     async def count_tags(self, category: str = "") -> Counter[str]:
         """Count the agents by tag, in one category if a category is given. A row joins its tags by commas."""
         of_category = {"canvas_category": category} if category else {}

@@ -112,6 +112,7 @@ _ROUTERS = (
     native_session_routes.router,
     native_inspection_routes.router,
     native_inspection_routes.component_router,
+    native_canvas_routes.list_router,
     native_canvas_routes.version_router,
     native_canvas_routes.router,
     native_tenant_routes.quota_router,

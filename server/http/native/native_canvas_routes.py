@@ -1,19 +1,24 @@
-"""Routes for canvases in the request body, which are checked or drawn, and for an agent's draft and versions."""
+"""Routes for canvases in the request body, which are checked or drawn, for the list of agents, and for versions."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import Query
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.dsl_compiler.drawing import Direction, Sketch, ThemeName, to_mermaid, to_png, to_svg, to_text_drawing
 from ragflow_lg.server.agents.agent_versions import delete_version, find_version, publish
+from ragflow_lg.server.agents.canvas_file_agents import EXAMPLE
 from ragflow_lg.server.agents.drafts import draw_canvas, find_diagnostics
-from ragflow_lg.server.database.agent_repository import AgentRepository
+from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
+from ragflow_lg.server.http.native.agent_cards import Kind, find_kind, find_picture, sketch_canvas
 from ragflow_lg.server.http.native.native_requests import PublishRequest
 from ragflow_lg.server.http.native.native_responses import (
     CheckAnswer,
@@ -21,9 +26,17 @@ from ragflow_lg.server.http.native.native_responses import (
     VersionAnswer,
     VersionListAnswer,
     VersionWhole,
+    build_answer,
     build_version_answer,
 )
-from ragflow_lg.server.http.native.native_routing import Agent, Authenticated, make_agent_router, make_native_router
+from ragflow_lg.server.http.native.native_routing import (
+    Agent,
+    Authenticated,
+    Page,
+    PageSize,
+    make_agent_router,
+    make_native_router,
+)
 from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.shared.auth import get_app_state
 
@@ -45,7 +58,60 @@ _BODY: dict[str, Any] = {
 Format = Literal["svg", "png", "mermaid", "text"]
 Layout = Literal["auto", "editor"]
 
+list_router = make_native_router("agents")
 version_router = make_agent_router("versions")
+
+
+class AgentCard(BaseModel):
+    """An agent as a list shows it."""
+
+    id: str
+    title: str
+    description: str
+    picture: Annotated[str, Field(description="Its avatar as a data URL of a raster image; empty if it has none.")]
+    kind: Annotated[Kind, Field(description="How it is used.")]
+    is_example: bool
+    sessions: Annotated[int, Field(description="Number of its conversations.")]
+    last_use_ms: Annotated[int, Field(description="When the last conversation was used; 0 for never.")]
+    update_ms: int
+    nodes: Annotated[list[tuple[int, int]], Field(description="Where the nodes are in a small drawing: x and y.")]
+    edges: Annotated[list[tuple[int, int]], Field(description="The numbers of the nodes that an edge connects.")]
+
+
+class AgentListAnswer(BaseModel):
+    """A page of agents."""
+
+    agents: list[AgentCard]
+    total: int
+
+
+@list_router.get("/agents", summary="List agents")
+async def list_agents(
+    request: Request, caller: Authenticated, page: Page = 1, page_size: PageSize = 30
+) -> AgentListAnswer:
+    """List the agents, last changed first, with how they are used and a small drawing of their drafts."""
+    repository = AgentRepository(get_app_state(request).database, caller.tenant)
+    rows, total = await repository.find(AgentQuery(order="update", page=page, page_size=page_size))
+    ids = [row.id for row in rows]
+    versions = await repository.versions([row.version_id for row in rows])
+    uses, scheduled = await repository.uses(ids), await repository.scheduled(ids)
+    canvases: dict[str, Any] = await asyncio.to_thread(lambda: {id_: row.canvas for id_, row in versions.items()})
+    cards = [
+        build_answer(
+            AgentCard,
+            row,
+            description=row.description or "",
+            picture=find_picture(row),
+            kind=find_kind(canvas, is_scheduled=row.id in scheduled),
+            is_example=row.canvas_type == EXAMPLE,
+            sessions=uses.get(row.id, (0, 0))[0],
+            last_use_ms=uses.get(row.id, (0, 0))[1],
+            **sketch_canvas(canvas)._asdict(),
+        )
+        for row in rows
+        for canvas in [as_map(canvases.get(row.version_id))]
+    ]
+    return AgentListAnswer(agents=cards, total=total)
 
 
 @router.post("/check", openapi_extra=_BODY, summary="Check")

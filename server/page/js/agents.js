@@ -1,77 +1,131 @@
-/** The list of agents, and adding one from a canvas file: its findings first. */
+/** The list of agents: the reader's own, then the examples. A canvas file that is dropped anywhere is offered to be added. */
 
 import { html, useEffect, useState } from "../vendor/preact.js";
-import { t } from "./texts.js";
+import { AddDialog, readCanvas } from "./add_agent.js";
+import { shownTitle } from "./agent_titles.js";
+import { Icon } from "./icons.js";
+import { language, t } from "./texts.js";
+
+/** @type {Record<string, string>} */
+const ICONS = { chat: "message-square", form: "form-input", task: "play", webhook: "webhook", schedule: "calendar-clock" };
+/** @type {[Intl.RelativeTimeFormatUnit, number][]} */
+const UNITS = [["year", 31_536_000], ["month", 2_592_000], ["day", 86_400], ["hour", 3600], ["minute", 60]];
+const FRAMES = [1, 2, 3, 4, 5, 6];
+/** The size of a node in the drawing, in the editor's pixels. */
+const NODE = { width: 200, height: 64 };
+
+/** @param {number} ms @returns {string} How long ago this was, in words. */
+function ago(ms) {
+  const seconds = (Date.now() - ms) / 1000;
+  const [unit, size] = UNITS.find((each) => seconds >= each[1]) ?? ["minute", Infinity];
+  return new Intl.RelativeTimeFormat(language(), { numeric: "auto" }).format(-Math.floor(seconds / size) || 0, unit);
+}
 
 /** @param {{api: import("./api.js").Api, onOpen: (agent: string) => void}} props */
 export function Agents({ api, onOpen }) {
   const [agents, setAgents] = useState(/** @type {any[] | null} */ (null));
   const [problem, setProblem] = useState("");
   const [wanted, setWanted] = useState("");
-  const [draft, setDraft] = useState(/** @type {any} */ (null));
+  const [draft, setDraft] = useState(/** @type {import("./add_agent.js").Draft | null} */ (null));
 
-  const load = () => api.agents().then(setAgents, (error) => setProblem(error.message));
-  useEffect(() => { load(); }, [api]);
-
+  useEffect(() => { api.agents().then(setAgents, (error) => setProblem(error.message)); }, [api]);
   const read = async (/** @type {File | undefined} */ file) => {
     if (!file) return;
     setProblem("");
     try {
-      const text = await file.text();
-      setDraft({ text, title: file.name.replace(/\.json$/i, ""), check: await api.request("native/v1/check", { text }) });
+      setDraft(await readCanvas(api, file));
     } catch (/** @type {any} */ error) {
       setProblem(error.message);
     }
   };
-  const drop = (/** @type {any} */ event) => {
-    event.preventDefault();
-    read(event.dataTransfer?.files[0]);
-  };
-  const create = async () => {
-    try {
-      const agent = await api.ragflow("agents", { body: { title: draft.title, dsl: JSON.parse(draft.text) } });
-      onOpen(agent.id);
-    } catch (/** @type {any} */ error) {
-      setProblem(error.message);
-    }
-  };
-  const shown = (agents ?? []).filter((agent) => agent.title.toLowerCase().includes(wanted.toLowerCase()));
+  const isOver = useDrop(read);
+  const text = wanted.trim().toLowerCase();
+  const shown = (agents ?? []).filter((agent) => `${agent.title} ${shownTitle(agent.title)} ${agent.description}`.toLowerCase().includes(text));
+  const own = shown.filter((agent) => !agent.is_example);
+  const examples = shown.filter((agent) => agent.is_example);
+  const add = html`<label class="button primary"><${Icon} name="plus" />${t("add")}<input class="hidden" type="file"
+    accept=".json,application/json" onChange=${(/** @type {any} */ e) => { read(e.target.files[0]); e.target.value = ""; }} /></label>`;
+  const isEmpty = agents && !agents.some((agent) => !agent.is_example);
 
-  return html`<main class="agents" onDragOver=${(/** @type {Event} */ e) => e.preventDefault()} onDrop=${drop}>
-    <h1>${t("agents")}</h1>
-    <div class="row">
+  return html`<main class="agents" data-over=${isOver}>
+    <header><h1>${t("agents")}</h1>
       <input type="search" placeholder=${t("search")} aria-label=${t("search")} value=${wanted}
-        onInput=${(/** @type {any} */ e) => setWanted(e.target.value)} />
-      <label class="button primary">${t("add")}<input class="hidden" type="file" accept=".json,application/json"
-        onChange=${(/** @type {any} */ e) => read(e.target.files[0])} /></label>
-    </div>
-    <p class="hint">${t("addHint")}</p>
+        onInput=${(/** @type {any} */ e) => setWanted(e.target.value)} />${!isEmpty && add}</header>
+    ${!isEmpty && html`<p class="hint">${t("addHint")}</p>`}
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-    ${draft && html`<${Draft} draft=${draft} onTitle=${(/** @type {string} */ title) => setDraft({ ...draft, title })}
-      onCreate=${create} onCancel=${() => setDraft(null)} />`}
-    ${agents && !agents.length && html`<p>${t("noAgents")}</p>`}
-    <ul class="cards">
-      ${shown.map((agent) => html`<li key=${agent.id}><button class="card" onClick=${() => onOpen(agent.id)}>
-        <b>${agent.title}</b>
-        ${agent.description && html`<span>${agent.description}</span>`}
-        ${agent.tags && html`<span class="tags">${agent.tags}</span>`}
-        <time>${new Date(agent.update_time).toLocaleString()}</time></button></li>`)}
-    </ul>
+    ${!agents && !problem && html`<ul class="cards" aria-busy="true" aria-label=${t("loading")}>${FRAMES.map((each) => html`
+      <li key=${each} class="card frame"></li>`)}</ul>`}
+    ${isEmpty && html`<div class="drop"><${Icon} name="file" /><p>${t("dropExport")}</p>${add}</div>`}
+    <${Cards} title=${examples.length ? t("ownAgents") : ""} agents=${own} onOpen=${onOpen} />
+    <${Cards} title=${t("exampleAgents")} agents=${examples} onOpen=${onOpen} />
+    ${text && agents && !shown.length && html`<p class="hint" role="status">${t("nothingFound")}</p>`}
+    ${draft && html`<${AddDialog} api=${api} draft=${draft} onClose=${() => setDraft(null)} onOpen=${onOpen} />`}
   </main>`;
 }
 
-/** @param {{draft: any, onTitle: (title: string) => void, onCreate: () => void, onCancel: () => void}} props */
-function Draft({ draft, onTitle, onCreate, onCancel }) {
-  const { runs, diagnostics } = draft.check;
-  const warnings = diagnostics.filter((/** @type {any} */ found) => found.severity === "warning").length;
-  return html`<section class="draft" aria-label=${t("findings")}>
-    <div class="field"><label for="draft-title">${t("title")}</label>
-      <input id="draft-title" value=${draft.title} onInput=${(/** @type {any} */ e) => onTitle(e.target.value)} /></div>
-    <p>${runs ? t("canRun") : t("cannotRun")}${warnings ? ` ${t("warnings")}: ${warnings}` : ""}</p>
-    <ul class="findings">${diagnostics.map((/** @type {any} */ found) => html`<li data-severity=${found.severity}>
-      <code>${found.code}</code> ${found.line ? `${found.line}:${found.column} ` : ""}${found.message}
-      ${found.hint ? html`<em> ${found.hint}</em>` : ""}</li>`)}</ul>
-    <div class="row"><button class="primary" disabled=${!runs} onClick=${onCreate}>${t("create")}</button>
-      <button onClick=${onCancel}>${t("cancel")}</button></div>
-  </section>`;
+/**
+ * Take the file that is dropped anywhere on the page.
+ * @param {(file: File | undefined) => void} onFile @returns {boolean} Whether a file is held over the page.
+ */
+function useDrop(onFile) {
+  const [isOver, setOver] = useState(false);
+  useEffect(() => {
+    const over = (/** @type {DragEvent} */ event) => {
+      event.preventDefault();
+      setOver(true);
+    };
+    const leave = (/** @type {DragEvent} */ event) => { if (!event.relatedTarget) setOver(false); };
+    const drop = (/** @type {DragEvent} */ event) => {
+      event.preventDefault();
+      setOver(false);
+      onFile(event.dataTransfer?.files[0]);
+    };
+    addEventListener("dragover", over);
+    addEventListener("dragleave", leave);
+    addEventListener("drop", drop);
+    return () => {
+      removeEventListener("dragover", over);
+      removeEventListener("dragleave", leave);
+      removeEventListener("drop", drop);
+    };
+  });
+  return isOver;
+}
+
+/** @param {{title: string, agents: any[], onOpen: (agent: string) => void}} props */
+function Cards({ title, agents, onOpen }) {
+  if (!agents.length) return null;
+  return html`${title && html`<h2>${title}</h2>`}
+    <ul class="cards">${agents.map((agent) => html`<li key=${agent.id}><${Card} agent=${agent} onOpen=${onOpen} /></li>`)}</ul>`;
+}
+
+/** @param {{agent: any, onOpen: (agent: string) => void}} props */
+function Card({ agent, onOpen }) {
+  const facts = [t(`kind-${agent.kind}`)];
+  if (agent.sessions) facts.push(`${agent.sessions} ${t(agent.sessions === 1 ? "oneTalk" : "talks")}`, ago(agent.last_use_ms));
+  return html`<button type="button" class="card" onClick=${() => onOpen(agent.id)}>
+    <${Sketch} nodes=${agent.nodes} edges=${agent.edges} />
+    <b>${agent.picture && html`<img src=${agent.picture} alt="" width="20" height="20" />`}${shownTitle(agent.title)}</b>
+    ${agent.description && html`<span class="about">${agent.description}</span>`}
+    <span class="facts"><${Icon} name=${ICONS[agent.kind]} /><span>${facts.join(" · ")}</span></span></button>`;
+}
+
+/** Draw where the nodes are, without texts. @param {{nodes: [number, number][], edges: [number, number][]}} props */
+function Sketch({ nodes, edges }) {
+  const xs = nodes.map(([x]) => x);
+  const ys = nodes.map(([, y]) => y);
+  const left = Math.min(...xs) - 20;
+  const top = Math.min(...ys) - 20;
+  const width = Math.max(Math.max(...xs) + NODE.width + 20 - left, 900);
+  const height = Math.max(...ys) + NODE.height + 20 - top;
+  if (!nodes.length) return html`<svg class="sketch" aria-hidden="true"></svg>`;
+  return html`<svg class="sketch" viewBox=${`${left} ${top} ${width} ${height}`} preserveAspectRatio="xMinYMid meet" aria-hidden="true">
+    ${edges.map(([from, to]) => {
+      const [x1, y1] = [nodes[from][0] + NODE.width, nodes[from][1] + NODE.height / 2];
+      const [x2, y2] = [nodes[to][0], nodes[to][1] + NODE.height / 2];
+      const bend = Math.max(40, Math.abs(x2 - x1) / 2);
+      return html`<path d=${`M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`} />`;
+    })}
+    ${nodes.map(([x, y], at) => html`<rect x=${x} y=${y} width=${NODE.width} height=${NODE.height} rx="14" data-first=${at === 0} />`)}
+  </svg>`;
 }

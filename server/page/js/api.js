@@ -75,6 +75,8 @@ export class Api {
     this.onRefused = onRefused;
     /** The secret of an embedded page's visitor, once the server has made it. */
     this.visitor = "";
+    /** @type {(isReached: boolean) => void} Is told after each request whether the server could be reached. */
+    this.onReach = () => undefined;
   }
 
   /**
@@ -111,8 +113,10 @@ export class Api {
       });
     } catch (error) {
       if (signal?.aborted) throw error;
+      this.onReach(false);
       throw new ApiError(0, "unreachable", "The server cannot be reached.");
     }
+    this.onReach(true);
     if (response.status === 401) this.onRefused();
     if (!response.ok) throw await readProblem(response);
     const visitor = response.headers.get(VISITOR_HEADER);
@@ -136,9 +140,9 @@ export class Api {
     /** @type {any[]} */
     const rows = [];
     for (let page = 1; page <= 100; page++) {
-      const part = await this.ragflow(`agents?page=${page}&page_size=100`);
-      rows.push(...part.canvas);
-      if (rows.length >= part.total || !part.canvas.length) break;
+      const part = await this.request(`native/v1/agents?page=${page}&page_size=100`);
+      rows.push(...part.agents);
+      if (rows.length >= part.total || !part.agents.length) break;
     }
     return rows;
   }

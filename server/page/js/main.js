@@ -1,6 +1,7 @@
 /** The page: the key, the language, and which agent and session the address names. */
 
 import { html, render, useEffect, useMemo, useState } from "../vendor/preact.js";
+import { shownTitle } from "./agent_titles.js";
 import { Agents } from "./agents.js";
 import { Api, readKey, storeKey } from "./api.js";
 import { Header } from "./header.js";
@@ -11,6 +12,7 @@ import { Workspace } from "./workspace.js";
 
 /** The place of the settings, which no agent can have: ids have 32 digits. */
 const SETTINGS = "settings";
+const LOOK_MS = 3000;
 
 /** @returns {{agent: string, session: string}} What the fragment of the address names. */
 function readPlace() {
@@ -52,12 +54,15 @@ function App() {
   }, [key]);
 
   const isAgent = Boolean(key && place.agent && place.agent !== SETTINGS);
-  const name = !key ? "" : place.agent === SETTINGS ? t("settings") : isAgent ? title : "";
+  const name = !key ? "" : place.agent === SETTINGS ? t("settings") : isAgent ? shownTitle(title) : "";
   useEffect(() => { document.title = name ? `${name} · ragflow-lg` : "ragflow-lg"; }, [name]);
+
+  const { isAway, visit } = useReach(api);
 
   return html`<div class="page" data-language=${language}>
     <${Header} title=${name} layout=${isAgent ? layout : null} isSignedIn=${Boolean(key)} onSettings=${() => go(SETTINGS)}
       onLanguage=${() => { switchLanguage(); setLanguage(language + 1); }} onSignOut=${() => enter("")} />
+    ${isAway && !isAgent && html`<p class="offline" role="status">${t("offline")}</p>`}
     ${!key
       ? html`<${SignIn} isRefused=${isRefused} onKey=${enter} />`
       : place.agent === SETTINGS
@@ -66,8 +71,27 @@ function App() {
         ? html`<${Workspace} key=${place.agent} api=${api} agent=${place.agent} session=${place.session}
             layout=${layout} onTitle=${setTitle}
             onSession=${(/** @type {string} */ session) => go(place.agent, session)} />`
-        : html`<${Agents} api=${api} onOpen=${(/** @type {string} */ agent) => go(agent)} />`}
+        : html`<${Agents} key=${visit} api=${api} onOpen=${(/** @type {string} */ agent) => go(agent)} />`}
   </div>`;
+}
+
+/**
+ * Watch whether the server can be reached; ask again until it can. A conversation says itself that it waits.
+ * @param {Api} api @returns {{isAway: boolean, visit: number}} `visit` is another one after each time without the server.
+ */
+function useReach(api) {
+  const [isAway, setAway] = useState(false);
+  const [visit, setVisit] = useState(0);
+  api.onReach = (isReached) => setAway(!isReached);
+  useEffect(() => {
+    if (!isAway) return undefined;
+    const timer = setInterval(() => fetch("page/tokens.css", { cache: "no-store" }).then(() => {
+      setAway(false);
+      setVisit(visit + 1);
+    }, () => undefined), LOOK_MS);
+    return () => clearInterval(timer);
+  }, [isAway, visit]);
+  return { isAway, visit };
 }
 
 /** @param {{isRefused: boolean, onKey: (key: string) => void}} props */

@@ -18,8 +18,7 @@ const TEXTS = {
   ...TALK_TEXTS,
   agents: ["Agents", "智能体"],
   add: ["Add a canvas", "添加画布"],
-  addHint: ["Drop a canvas file of RAGFlow here, or choose one.", "将 RAGFlow 画布文件拖到此处，或选择文件。"],
-  noAgents: ["There is no agent yet.", "还没有智能体。"],
+  addHint: ["Drop a canvas of RAGFlow anywhere on this page.", "将 RAGFlow 画布文件拖到此页面的任意位置。"],
   demoLabel: ["demo", "演示"],
   key: ["API key", "API 密钥"],
   keyHint: ["The server's first start shows an API key, or writes it to the file first-api-key. To create one: "
@@ -89,7 +88,6 @@ const TEXTS = {
   removed: ["Secrets are replaced by ***.", "密钥已替换为 ***。"],
   findings: ["Findings", "检查结果"],
   canRun: ["It can run.", "可以运行。"],
-  warnings: ["Warnings", "警告"],
   cannotRun: ["It cannot run.", "无法运行。"],
   create: ["Add the agent", "添加智能体"],
   title: ["Title", "标题"],

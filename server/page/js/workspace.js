@@ -1,6 +1,7 @@
 /** One agent: its conversations, the chat, the graph and the panels beside each other. */
 
 import { html, useCallback, useEffect } from "../vendor/preact.js";
+import { shownTitle } from "./agent_titles.js";
 import { Chat } from "./chat.js";
 import { useConversation } from "./conversation.js";
 import { FileAccess } from "./files.js";
@@ -41,7 +42,7 @@ export function Workspace({ api, agent, session, layout, onSession, onTitle }) {
   return html`<${FileAccess.Provider} value=${openFile}><div class="workspace" data-panel=${layout.panel} data-drawer=${layout.drawer}
     style=${{ "--share": `${layout.share}%` }}>
     <${SessionList} api=${api} agent=${agent} sessions=${talk.sessions} session=${session} onSession=${show} />
-    <main class="talk"><h1 class="unseen">${talk.begin?.title ?? t("conversation")}</h1>
+    <main class="talk"><h1 class="unseen">${talk.begin ? shownTitle(talk.begin.title) : t("conversation")}</h1>
       <${Chat} past=${talk.past} turn=${talk.turn} problem=${talk.problem} problems=${talk.problems} isBusy=${talk.isBusy}
       begin=${talk.begin}
       inputs=${talk.inputs} onInputs=${talk.setInputs} opening=${opening} onSend=${talk.send} onStop=${talk.stop} onAnswer=${talk.answer}

@@ -15,7 +15,7 @@ async def test_unknown_paths_are_refused_in_the_envelope(server: AppServer) -> N
         {"code": 404, "message": "Not Found: /api/v1/nowhere", "data": None, "error": "Not Found"},
     )
     assert (await server.delete("/agents"))["code"] == 405
-    for path in ("/v1/nowhere", "/native/v1/agents"):
+    for path in ("/v1/nowhere", "/native/v1/nowhere"):
         missing = await server.client.get(f"{server.url}{path}")
         assert missing.status_code == 404
         assert missing.json()["error"]["message"] == f"No route for GET {path}. /openapi.json lists all routes."

@@ -1,15 +1,24 @@
-"""The frame of the page: its theme, its columns and drawers, its landmarks."""
+"""The frame of the page: its theme, its columns and drawers, its landmarks, and the list of agents."""
 
+import json
 import re
 from pathlib import Path
 
 from playwright.async_api import Browser, expect
 
+from ragflow_lg.server.agents.canvas_file_agents import CanvasFiles
 from tests.fakes.browsers import needs_chromium
 from tests.server.http.app_server import MODEL, start_app
 from tests.server.page.visits import open_agent, visit
 
 pytestmark = needs_chromium
+
+DROP = """(text) => {
+    const data = new DataTransfer();
+    data.items.add(new File([text], "guide.json", {type: "application/json"}));
+    const drop = new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true});
+    document.querySelector("header").dispatchEvent(drop);
+}"""
 
 
 async def test_the_reader_chooses_theme_and_columns_which_the_browser_keeps(browser: Browser, tmp_path: Path) -> None:
@@ -44,9 +53,9 @@ async def test_the_reader_chooses_theme_and_columns_which_the_browser_keeps(brow
         assert await side.evaluate("(side) => side.clientWidth") == wide
         await divider.dblclick()
         assert await side.evaluate("(side) => side.clientWidth") == usual
-        await page.get_by_role("button", name="Run and graph").click()
+        await page.get_by_role("button", name="Run panel").click()
         await expect(side).to_be_hidden()
-        await page.get_by_role("button", name="Run and graph").click()
+        await page.get_by_role("button", name="Run panel").click()
         await page.get_by_role("button", name="Whole width").click()
         await expect(page.get_by_role("textbox", name="Your message")).to_be_hidden()
         await page.get_by_role("button", name="Beside the conversation").click()
@@ -60,7 +69,7 @@ async def test_on_a_phone_send_is_seen_and_the_parts_are_drawers(browser: Browse
         await page.goto(f"{server.url}/#/{await server.agent(MODEL, 'Helper')}")
         send = page.get_by_role("button", name=re.compile("^Send$"))
         await expect(send).to_be_in_viewport(ratio=1)
-        for name, part in (("Conversations", ".sessions"), ("Run and graph", ".side")):
+        for name, part in (("Conversations", ".sessions"), ("Run panel", ".side")):
             await expect(page.locator(part)).to_be_hidden()
             switch = page.locator("header").get_by_role("button", name=name)
             await switch.click()
@@ -69,3 +78,35 @@ async def test_on_a_phone_send_is_seen_and_the_parts_are_drawers(browser: Browse
             await page.keyboard.press("Escape")
             await expect(page.locator(part)).to_be_hidden()
         await expect(send).to_be_in_viewport(ratio=1)
+
+
+async def test_the_own_agents_come_first_and_a_file_is_dropped_anywhere(browser: Browser, tmp_path: Path) -> None:
+    folder = tmp_path / "examples"
+    folder.mkdir()
+    about = {"title": {"en": "A guide"}, "description": {"en": "Guides people."}, "dsl": MODEL}
+    (folder / "travel_guide.json").write_text(json.dumps(about))
+    (tmp_path / "my_desk.json").write_text(json.dumps(MODEL))
+    async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
+        page = shown.page
+        await expect(page.get_by_text("Drop a canvas that RAGFlow exported")).to_be_visible()
+        await CanvasFiles(server.app_state, "tenant", [tmp_path / "my_desk.json", folder]).store()
+        await page.reload()
+        await expect(page.locator(".card b")).to_have_text(["My desk", "Travel guide"])
+        await expect(page.locator("h2")).to_have_text(["Yours", "Examples"])
+        await expect(page.locator(".card").last).to_contain_text("Guides people.")
+        await expect(page.locator(".card .sketch").last.locator("rect")).to_have_count(len(MODEL["components"]))
+        await page.evaluate(DROP, json.dumps(about))
+        dialog = page.get_by_role("dialog", name="Add an agent")
+        await expect(dialog.get_by_label("Title")).to_have_value("A guide")
+        await page.keyboard.press("Escape")
+        await expect(dialog).to_have_count(0)
+        await page.evaluate(DROP, json.dumps(about))
+        await dialog.get_by_role("button", name="Add the agent").click()
+        await expect(page).to_have_title("A guide · ragflow-lg")
+
+        await page.route("**/native/v1/agents?*", lambda route: route.abort())
+        await page.get_by_role("link", name="Agents").click()
+        await expect(page.get_by_text("The server cannot be reached. Trying again …")).to_be_visible()
+        await page.unroute("**/native/v1/agents?*")
+        await expect(page.locator(".card")).to_have_count(3)
+        shown.problems.clear()  # Chromium reports the request that was refused

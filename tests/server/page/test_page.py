@@ -54,6 +54,7 @@ async def test_a_file_that_is_no_canvas_is_explained(browser: Browser, tmp_path:
         wrong.write_text("{")
         await shown.page.set_input_files("input[type=file]", wrong)
         await expect(shown.page.get_by_text("It cannot run.")).to_be_visible()
+        await expect(shown.page.get_by_text("1:2")).to_be_visible()
         await expect(shown.page.get_by_role("button", name="Add the agent")).to_be_disabled()
 
 

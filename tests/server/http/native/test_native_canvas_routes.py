@@ -46,6 +46,22 @@ async def test_a_canvas_is_drawn_in_every_format(server: AppServer) -> None:
     assert len(set(re.findall(r'<g data-node=[^>]+><title>[^<]*</title><rect x="([\d.]+)"', edited[2]))) == 1
 
 
+async def test_the_list_says_how_agents_are_used_and_where_their_nodes_are(server: AppServer) -> None:
+    agent = await server.agent(ECHO, "Echo")
+    form = await server.agent({**FORM, "graph": {"nodes": 5}}, "Form")
+    await native(server, agent).post("/runs", json={"query": "hello"})
+    client = native(server)
+    answer = (await client.get("/agents")).json()
+    cards = {card["id"]: card for card in answer["agents"]}
+    assert answer["total"] == len(cards) == 2
+    echo = cards[agent]
+    assert (echo["title"], echo["kind"], echo["sessions"], echo["is_example"]) == ("Echo", "chat", 1, False)
+    assert echo["last_use_ms"] > 0
+    assert (echo["nodes"], echo["edges"]) == ([[0, 0], [300, 0]], [[0, 1]])
+    assert (cards[form]["sessions"], cards[form]["last_use_ms"]) == (0, 0)
+    assert len((await client.get("/agents?page_size=1&page=2")).json()["agents"]) == 1
+
+
 async def test_a_key_is_required_and_bodies_are_limited(tmp_path: Path) -> None:
     async with start_app(tmp_path, max_body_bytes=1000) as server, native(server) as client:
         assert problem(await client.post("/check", content=b"x" * 2000)) == (413, "too-large")
