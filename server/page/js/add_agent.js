@@ -72,7 +72,7 @@ export function AddDialog({ api, draft, onClose, onOpen }) {
 function Finding({ group }) {
   const [{ severity, code, message, hint }] = group;
   const places = group.map(({ line, column, title }) => [title, line ? `${line}:${column}` : ""].filter(Boolean).join(" "));
-  return html`<li data-severity=${severity}><${Icon} name=${ICONS[severity]} />
+  return html`<li data-severity=${severity}><${Icon} name=${ICONS[severity]} label=${t(`severity-${severity}`)} />
     <div><span>${message}</span>${hint && html`<span class="hint"> ${hint}</span>`}
       <span class="hint place"><code>${code}</code> ${places.filter(Boolean).join(", ")}</span></div></li>`;
 }
