@@ -29,6 +29,7 @@ export function Agents({ api, onOpen }) {
   const [draft, setDraft] = useState(/** @type {import("./add_agent.js").Draft | null} */ (null));
 
   useEffect(() => { api.agents().then(setAgents, (error) => setProblem(error.message)); }, [api]);
+  const lacks = useLacks(api, agents);
   const read = async (/** @type {File | undefined} */ file) => {
     if (!file) return;
     setProblem("");
@@ -56,8 +57,8 @@ export function Agents({ api, onOpen }) {
     ${!agents && !problem && html`<ul class="cards" aria-busy="true" aria-label=${t("loading")}>${FRAMES.map((each) => html`
       <li key=${each} class="card frame"></li>`)}</ul>`}
     ${isEmpty && html`<div class="drop"><${Icon} name="file" /><p>${t("dropExport")}</p>${add}</div>`}
-    <${Cards} title=${examples.length ? t("ownAgents") : ""} agents=${own} onOpen=${onOpen} />
-    <${Cards} title=${t("exampleAgents")} agents=${examples} onOpen=${onOpen} />
+    <${Cards} title=${examples.length ? t("ownAgents") : ""} agents=${own} lacks=${lacks} onOpen=${onOpen} />
+    <${Cards} title=${t("exampleAgents")} agents=${examples} lacks=${lacks} onOpen=${onOpen} />
     ${text && agents && !shown.length && html`<p class="hint" role="status">${t("nothingFound")}</p>`}
     ${draft && html`<${AddDialog} api=${api} draft=${draft} onClose=${() => setDraft(null)} onOpen=${onOpen} />`}
   </main>`;
@@ -92,22 +93,47 @@ function useDrop(onFile) {
   return isOver;
 }
 
-/** @param {{title: string, agents: any[], onOpen: (agent: string) => void}} props */
-function Cards({ title, agents, onOpen }) {
-  if (!agents.length) return null;
-  return html`${title && html`<h2>${title}</h2>`}
-    <ul class="cards">${agents.map((agent) => html`<li key=${agent.id}><${Card} agent=${agent} onOpen=${onOpen} /></li>`)}</ul>`;
+/**
+ * Ask for each agent what it needs from outside, one after the other: no card waits for that.
+ * @param {import("./api.js").Api} api @param {any[] | null} agents
+ * @returns {Record<string, number>} How much is missing, by agent; none for those not asked yet.
+ */
+function useLacks(api, agents) {
+  const [lacks, setLacks] = useState(/** @type {Record<string, number>} */ ({}));
+  useEffect(() => {
+    let isShown = true;
+    const ask = async () => {
+      for (const { id } of agents ?? []) {
+        const needs = await api.request(api.path(id, "needs")).catch(() => null);
+        if (!isShown) return;
+        if (needs) setLacks((known) => ({ ...known, [id]: needs.missing.filter((/** @type {any} */ need) => need.state === "missing").length }));
+      }
+    };
+    ask();
+    return () => { isShown = false; };
+  }, [api, agents]);
+  return lacks;
 }
 
-/** @param {{agent: any, onOpen: (agent: string) => void}} props */
-function Card({ agent, onOpen }) {
+/** @param {{title: string, agents: any[], lacks: Record<string, number>, onOpen: (agent: string) => void}} props */
+function Cards({ title, agents, lacks, onOpen }) {
+  if (!agents.length) return null;
+  return html`${title && html`<h2>${title}</h2>`}
+    <ul class="cards">${agents.map((agent) => html`<li key=${agent.id}><${Card} agent=${agent} lacks=${lacks[agent.id]} onOpen=${onOpen} /></li>`)}</ul>`;
+}
+
+/** @param {{agent: any, lacks: number | undefined, onOpen: (agent: string) => void}} props */
+function Card({ agent, lacks, onOpen }) {
   const facts = [t(`kind-${agent.kind}`)];
   if (agent.sessions) facts.push(`${agent.sessions} ${t(agent.sessions === 1 ? "oneTalk" : "talks")}`, ago(agent.last_use_ms));
   return html`<button type="button" class="card" onClick=${() => onOpen(agent.id)}>
     <${Sketch} nodes=${agent.nodes} edges=${agent.edges} />
     <b>${agent.picture && html`<img src=${agent.picture} alt="" width="20" height="20" />`}${shownTitle(agent.title)}</b>
     ${agent.description && html`<span class="about">${agent.description}</span>`}
-    <span class="facts"><${Icon} name=${ICONS[agent.kind]} /><span>${facts.join(" · ")}</span></span></button>`;
+    <span class="facts"><${Icon} name=${ICONS[agent.kind]} /><span>${facts.join(" · ")}</span>
+      ${lacks !== undefined && html`<span class="state" data-state=${lacks ? "missing" : "ready"}>
+        <${Icon} name=${lacks ? "alert-triangle" : "circle-check"} />${lacks ? t("lacks", { count: lacks }) : t("ready")}</span>`}
+    </span></button>`;
 }
 
 /** Draw where the nodes are, without texts. @param {{nodes: [number, number][], edges: [number, number][]}} props */

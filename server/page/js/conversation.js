@@ -216,7 +216,7 @@ function readFields(fields) {
 
 /** @param {string} sent @param {"late"|"formFirst"} why @returns {string} */
 function notSent(sent, why) {
-  return t(why).replace("{answer}", () => sent);
+  return t(why, { answer: sent });
 }
 
 /**

@@ -2,7 +2,7 @@
 
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { Icon } from "./icons.js";
-import { Choice, fill, Line } from "./model_form.js";
+import { Choice, Line } from "./model_form.js";
 import { t } from "./texts.js";
 
 const MEDIA = "application/octet-stream";
@@ -22,7 +22,7 @@ export function DatasetForm({ api, dataset, isNew, onSaved }) {
   const canUse = isNew && Boolean(dataset);
   useEffect(() => { if (canUse) api.ragflow("datasets?page_size=100").then(setOthers, () => undefined); }, [api]);
   const choose = () => api.request(`native/v1/datasets/${encodeURIComponent(dataset)}`, { method: "PUT", body: { use } })
-    .then((found) => onSaved(`${found.name}: ${fill(t("datasetSize"), found)}`), (error) => setProblems([error.message]));
+    .then((found) => onSaved(`${found.name}: ${t("datasetSize", found)}`), (error) => setProblems([error.message]));
   const add = async (/** @type {File[]} */ files) => {
     const failed = [];
     let answer = null;
@@ -40,7 +40,7 @@ export function DatasetForm({ api, dataset, isNew, onSaved }) {
     }
     setProgress(null);
     setProblems(failed);
-    if (answer) onSaved(`${answer.name}: ${fill(t("datasetSize"), answer)}`);
+    if (answer) onSaved(`${answer.name}: ${t("datasetSize", answer)}`);
   };
   const isLocked = Boolean(progress) || (!dataset && !name.trim());
   const drop = (/** @type {any} */ event) => {
@@ -54,11 +54,11 @@ export function DatasetForm({ api, dataset, isNew, onSaved }) {
     <label class="drop" data-over=${isOver} data-locked=${isLocked} onDrop=${drop} onDragLeave=${() => setOver(false)}
       onDragOver=${(/** @type {Event} */ event) => { event.preventDefault(); setOver(true); }}>
       <${Icon} name=${progress ? "loader" : "file"} />
-      <span role="status">${progress ? fill(t("addingFiles"), progress) : t("dropFiles")}</span>
+      <span role="status">${progress ? t("addingFiles", progress) : t("dropFiles")}</span>
       <small class="hint">${t("fileKinds")}</small>
       <input class="hidden" type="file" multiple disabled=${isLocked} aria-label=${t("addFiles")}
         onChange=${(/** @type {any} */ e) => { add([...e.target.files]); e.target.value = ""; }} /></label>
-    ${size && html`<p class="outcome" data-state="done" role="status"><${Icon} name="circle-check" /> ${fill(t("datasetSize"), size)}</p>`}`;
+    ${size && html`<p class="outcome" data-state="done" role="status"><${Icon} name="circle-check" /> ${t("datasetSize", size)}</p>`}`;
   return html`<div class="mend">
     ${others.length > 0 && html`<${Choice} label=${t("dataset")} value=${use} onChange=${setUse}
       options=${[["", t("newDataset")], ...others.map((each) => [each.id, each.name])]} />`}

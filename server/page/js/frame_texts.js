@@ -25,6 +25,7 @@ export const FRAME_TEXTS = {
   "kind-schedule": ["Schedule", "定时"],
   oneTalk: ["conversation", "个会话"],
   talks: ["conversations", "个会话"],
+  lacks: ["{count} missing", "缺少 {count} 项"],
   offline: ["The server cannot be reached. Trying again …", "无法连接服务器，正在重试……"],
   reduce: ["Beside the conversation", "与对话并排"],
 };

@@ -68,7 +68,7 @@ marked.use({
     image(token) {
       const host = filePath(token.href) ? "" : foreignHost(token.href);
       if (!host) return plain.image.call(this, token);
-      const label = t("pictureOf").replace("{host}", host) + (token.text ? `: ${token.text}` : "");
+      const label = t("pictureOf", { host }) + (token.text ? `: ${token.text}` : "");
       return `<a href="${escapeHtml(token.href)}" title="${escapeHtml(host)}">${escapeHtml(label)}</a>`;
     },
     link(token) {

@@ -6,11 +6,6 @@ import { t } from "./texts.js";
 
 const OTHER = "";
 
-/** @param {string} text @param {Record<string, string | number>} values @returns {string} The text with its values. */
-export function fill(text, values) {
-  return text.replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
-}
-
 /**
  * @param {{api: import("./api.js").Api, settings: any, wanted: string, onSaved: () => void}} props `wanted` is the id of
  *   the model that is missing, "" for the default model. `settings` is what the server says of itself.
@@ -79,7 +74,7 @@ function Outcome({ trial }) {
   if (trial.problem) return html`<span class="outcome" data-state="failed" role="alert"><${Icon} name="circle-x" /> ${trial.problem}</span>`;
   const seconds = (trial.seconds ?? 0).toFixed(1);
   return html`<span class="outcome" data-state="done" role="status"><${Icon} name="circle-check" />
-    ${` ${fill(t("answeredIn"), { seconds, answer: trial.answer ?? "" })}`}</span>`;
+    ${` ${t("answeredIn", { seconds, answer: trial.answer ?? "" })}`}</span>`;
 }
 
 /** @param {string} id @returns {[string, string]} The name and the provider in the id of a model. */

@@ -4,7 +4,7 @@ import { html, useEffect, useState } from "../vendor/preact.js";
 import { DatasetForm } from "./dataset_form.js";
 import { Icon } from "./icons.js";
 import { Markdown } from "./markdown.js";
-import { fill, Line, ModelForm } from "./model_form.js";
+import { Line, ModelForm } from "./model_form.js";
 import { t } from "./texts.js";
 
 /** @type {Record<string, string>} */
@@ -117,7 +117,7 @@ function Need({ api, need, settings, isOnly, onMended }) {
   return html`<li class="need"><div class="need-row">
       <${Icon} name=${ICONS[need.kind] ?? "settings"} />
       <div><b>${need.name ? html`${need.label} <code>${shorten(need.name)}</code>` : t("defaultModel")}</b>
-        ${need.users.length > 0 && html` <span class="hint">${fill(t("usedBy"), { users: need.users.join(", ") })}</span>`}
+        ${need.users.length > 0 && html` <span class="hint">${t("usedBy", { users: need.users.join(", ") })}</span>`}
         ${reason && need.state === "missing" && html`<p class="hint">
           ${reason[0].toUpperCase()}${reason.slice(1)}${mend ? "" : ` ${need.remedy}`}</p>`}</div>
       ${mend && !isOnly && html`<button type="button" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${t(mend)}</button>`}</div>

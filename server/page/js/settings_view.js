@@ -3,7 +3,7 @@
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { DatasetForm } from "./dataset_form.js";
 import { Icon } from "./icons.js";
-import { fill, ModelForm } from "./model_form.js";
+import { ModelForm } from "./model_form.js";
 import { language, t } from "./texts.js";
 
 /** @type {Record<string, string>} */
@@ -84,7 +84,7 @@ function Checks({ api }) {
   return html`<${Section} title=${t("checks")} problem=${problem} action=${html`<button type="button" disabled=${isWaiting}
       onClick=${again}>${t(isWaiting ? "checking" : "checkAgain")}</button>`}>
     <ul class="rows">${show("failed")}${show("note")}</ul>
-    ${count > 0 && html`<details><summary>${fill(t("wellChecks"), { count })}</summary><ul class="rows">${show("well")}</ul></details>`}
+    ${count > 0 && html`<details><summary>${t("wellChecks", { count })}</summary><ul class="rows">${show("well")}</ul></details>`}
   <//>`;
 }
 
@@ -106,7 +106,7 @@ function Models({ api, settings, onChange, onSaved }) {
         about=${[each.base_url, t(each.has_key ? "keySet" : "keyUnset")].filter(Boolean).join(" · ")}
         onRemove=${mayChange && (() => onChange({ providers: { [each.name]: null } }))} />`)}
       ${Object.entries(settings.models).map(([id, use]) => html`<${Row} key=${id} icon="refresh-cw" title=${html`<code>${use}</code>`}
-        about=${fill(t("inPlaceOf"), { model: id })} onRemove=${mayChange && (() => onChange({ models: { [id]: null } }))} />`)}
+        about=${t("inPlaceOf", { model: id })} onRemove=${mayChange && (() => onChange({ models: { [id]: null } }))} />`)}
       ${chosen && html`<${Row} icon="brain" title=${html`<code>${chosen}</code>`} about=${t("defaultModel")}
         onRemove=${mayChange && (() => onChange({ default_model: "" }))} />`}
     </ul><//>`;
@@ -122,7 +122,7 @@ function Datasets({ api, mayChange }) {
     ${open === "" && html`<${DatasetForm} api=${api} dataset="" isNew=${true} onSaved=${load} />`}
     <ul class="rows">${value && !value.length && html`<li><span class="hint">${t("noDatasets")}</span></li>`}
       ${value?.map((/** @type {any} */ each) => html`<${Row} key=${each.id} icon="book-open" title=${each.name}
-        about=${fill(t("datasetSize"), { documents: each.document_count, chunks: each.chunk_count })}
+        about=${t("datasetSize", { documents: each.document_count, chunks: each.chunk_count })}
         label=${t("addFiles")} onRemove=${mayChange && (() => setOpen(open === each.id ? null : each.id))}>
         ${open === each.id && html`<${DatasetForm} api=${api} dataset=${each.id} isNew=${false} onSaved=${load} />`}<//>`)}
     </ul><//>`;
@@ -134,7 +134,7 @@ function Servers({ api }) {
   return html`<${Section} title=${t("mcpServers")} problem=${problem}><ul class="rows">
     ${value && !value.mcp_servers.length && html`<li><span class="hint">${t("noServers")}</span></li>`}
     ${value?.mcp_servers.map((/** @type {any} */ each) => html`<${Row} key=${each.id} icon="server" title=${each.name}
-      about=${`${each.url} · ${fill(t("toolCount"), { count: countTools(each) })}`} />`)}
+      about=${`${each.url} · ${t("toolCount", { count: countTools(each) })}`} />`)}
   </ul><//>`;
 }
 
@@ -162,7 +162,7 @@ function Schedules({ api }) {
     ${value && !value.length && html`<li><span class="hint">${t("noSchedules")}</span></li>`}
     ${value?.map((/** @type {any} */ each) => html`<${Row} key=${each.id} icon="calendar-clock"
       title=${html`${each.agent} <code>${each.cron}</code>`}
-      about=${each.next_ms.length ? fill(t("nextAt"), { time: new Date(each.next_ms[0]).toLocaleString(language()) }) : ""} />`)}
+      about=${each.next_ms.length ? t("nextAt", { time: new Date(each.next_ms[0]).toLocaleString(language()) }) : ""} />`)}
   </ul><//>`;
 }
 

@@ -137,9 +137,13 @@ export function language() {
   return chosen;
 }
 
-/** @param {string} name @returns {string} The text in the language that is chosen. */
-export function t(name) {
-  return TEXTS[name]?.[chosen === "zh" ? 1 : 0] ?? name;
+/**
+ * @param {string} name @param {Record<string, string | number>} [values] What stands for `{…}` in the text.
+ * @returns {string} The text in the language that is chosen.
+ */
+export function t(name, values) {
+  const text = TEXTS[name]?.[chosen === "zh" ? 1 : 0] ?? name;
+  return values ? text.replace(/\{(\w+)\}/g, (_, key) => String(values[key])) : text;
 }
 
 /** Choose the other language. */

@@ -47,7 +47,7 @@ function ErrorCard({ turn, onRetry, onShowRun }) {
   const failed = turn.order.map((id) => turn.nodes[id]).find(({ error, status }) => error === turn.error || (error && status === "failed"));
   const advice = onShowRun && (ADVICE.find(([about]) => about.test(turn.error))?.[1] ?? "adviseRetry");
   const cause = causeOf(turn.error);
-  const title = failed && onShowRun ? t("nodeFailed").replace("{node}", () => failed.title) : t("turnFailed");
+  const title = failed && onShowRun ? t("nodeFailed", { node: failed.title }) : t("turnFailed");
   return html`<section class="error-card" role="alert">
     <h3><${Icon} name="circle-x" /> ${title}</h3>
     <p class="cause">${cause}</p>

@@ -94,6 +94,7 @@ async def test_the_own_agents_come_first_and_a_file_is_dropped_anywhere(browser:
         await expect(page.locator(".card b")).to_have_text(["My desk", "Travel guide"])
         await expect(page.locator("h2")).to_have_text(["Yours", "Examples"])
         await expect(page.locator(".card").last).to_contain_text("Guides people.")
+        await expect(page.locator(".card .state").first).to_have_text("1 missing")
         await expect(page.locator(".card .sketch").last.locator("rect")).to_have_count(len(MODEL["components"]))
         await page.evaluate(DROP, json.dumps(about))
         dialog = page.get_by_role("dialog", name="Add an agent")
