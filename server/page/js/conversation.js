@@ -7,6 +7,7 @@ import { saveConversation } from "./conversation_export.js";
 import { useOpenForms } from "./expiry.js";
 import { answerText, givenValues } from "./forms.js";
 import { forkBefore, lastRun, loadSession, loadWithRun, play, upload, uploadValues } from "./runs.js";
+import { useSessions } from "./sessions.js";
 import { t } from "./texts.js";
 import { useTravel } from "./travel.js";
 import { goOn, newTurn, reopen, settle, storedTurns } from "./turn.js";
@@ -19,7 +20,6 @@ import { useVersion } from "./versions.js";
  *   onCompare: () => void}} place `onCompare` shows the two runs of `pair`.
  */
 export function useConversation({ api, agent, session, onSession, onCompare }) {
-  const [sessions, setSessions] = useState(/** @type {any[]} */ ([]));
   const [past, setPast] = useState(/** @type {import("./turn.js").Turn[]} */ ([]));
   const [turn, setTurn] = useState(/** @type {import("./turn.js").Turn | null} */ (null));
   const [problem, setProblem] = useState("");
@@ -31,8 +31,8 @@ export function useConversation({ api, agent, session, onSession, onCompare }) {
 
   const report = (/** @type {any} */ error) => setProblem(error.message);
   const { version, draft, loadVersion, editDraft } = useVersion(api, agent, report);
-  const listSessions = () => api.request(api.path(agent, "sessions?page_size=100"))
-    .then((answer) => setSessions(answer.sessions), () => undefined);
+  const talks = useSessions(api, agent, session, onSession);
+  const { sessions, listSessions } = talks;
 
   const { currentRun, canRerun, pair, setPair, setStoredRun, rerun, fork } = useTravel({
     api, agent, turn, past, opened, running, isBusy, setTurn, setPast, onCompare, report, listSessions, onSession,
@@ -43,7 +43,6 @@ export function useConversation({ api, agent, session, onSession, onCompare }) {
 
   useEffect(() => {
     loadVersion("draft");
-    listSessions();
     return () => running.current?.abort();
   }, [api, agent]);
 
@@ -67,6 +66,7 @@ export function useConversation({ api, agent, session, onSession, onCompare }) {
     const before = running.current;
     const { stored, run, runs } = await loadWithRun(api, agent, id);
     if (opened.current !== id || running.current !== before) return null;
+    talks.note(stored);
     setStoredRun(run?.id ?? "");
     if (stored.version_id !== version?.id) loadVersion(stored.version_id);
     const { turn: shown, earlier, isFollowed } = reopen(stored, run, runs, since);
@@ -113,6 +113,7 @@ export function useConversation({ api, agent, session, onSession, onCompare }) {
       if (now.sessionId && now.sessionId !== opened.current) {
         opened.current = now.sessionId;
         onSession(now.sessionId);
+        listSessions();
       }
     };
     try {
@@ -203,7 +204,7 @@ export function useConversation({ api, agent, session, onSession, onCompare }) {
     .catch((error) => setProblem(error.message));
 
   return {
-    version, draft, loadVersion, editDraft, sessions, listSessions, past, turn, problem, problems, isBusy, begin, inputs,
+    version, draft, loadVersion, editDraft, sessions, talks, past, turn, problem, problems, isBusy, begin, inputs, report,
     setInputs, currentRun, canRerun, pair, setPair, rerun, fork, send, resend, save, answer, continueRun, stop,
     turns, chosen, choose, chosenTurn, steps, giveUp,
   };

@@ -1,9 +1,24 @@
 /** A menu behind a button, for rare actions. */
 
-import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
 import { Icon } from "./icons.js";
 
 /** @typedef {{label: string, icon?: string, onSelect: () => void, isDangerous?: boolean, isChosen?: boolean}} Item */
+
+const EDGE_PX = 8;
+
+/**
+ * Put a menu over everything else, at its button: below it if there is room, else above it.
+ * @param {HTMLElement} items @param {HTMLElement} button
+ */
+function place(items, button) {
+  items.showPopover();
+  const { top, bottom, left, right } = button.getBoundingClientRect();
+  const { offsetWidth: width, offsetHeight: height } = items;
+  const start = getComputedStyle(button).direction === "rtl" ? left : right - width;
+  items.style.left = `${Math.max(EDGE_PX, Math.min(start, innerWidth - width - EDGE_PX))}px`;
+  items.style.top = `${bottom + height + EDGE_PX > innerHeight ? Math.max(EDGE_PX, top - height) : bottom}px`;
+}
 
 /**
  * Show a button that opens a menu. Arrows, Home and End move in it; Escape and a click elsewhere close it.
@@ -13,14 +28,19 @@ export function Menu({ label, items, icon = "more-horizontal" }) {
   const [isOpen, setOpen] = useState(false);
   const frame = useRef(/** @type {HTMLElement | null} */ (null));
   const rows = () => /** @type {HTMLElement[]} */ ([...(frame.current?.querySelectorAll(".menu-items button") ?? [])]);
+  useLayoutEffect(() => {
+    const [button, items] = frame.current?.children ?? [];
+    if (isOpen) place(/** @type {HTMLElement} */ (items), /** @type {HTMLElement} */ (button));
+  }, [isOpen]);
   useEffect(() => {
     if (!isOpen) return undefined;
     rows()[0]?.focus();
     const close = (/** @type {Event} */ event) => {
       if (!frame.current?.contains(/** @type {Node} */ (event.target))) setOpen(false);
     };
-    addEventListener("pointerdown", close);
-    return () => removeEventListener("pointerdown", close);
+    const moves = ["pointerdown", "resize", "scroll"]; // a menu stands where its button was
+    for (const each of moves) addEventListener(each, close, { capture: true });
+    return () => moves.forEach((each) => removeEventListener(each, close, { capture: true }));
   }, [isOpen]);
 
   const close = () => {
@@ -46,7 +66,7 @@ export function Menu({ label, items, icon = "more-horizontal" }) {
   return html`<div class="menu" ref=${frame}>
     <button type="button" class="icon-button" aria-label=${label} title=${label} aria-haspopup="menu" aria-expanded=${isOpen}
       onClick=${() => setOpen(!isOpen)}><${Icon} name=${icon} /></button>
-    ${isOpen && html`<div class="menu-items" role="menu" aria-label=${label} onKeyDown=${press}>${items.map((item) => html`
+    ${isOpen && html`<div class="menu-items" popover="manual" role="menu" aria-label=${label} onKeyDown=${press}>${items.map((item) => html`
       <button type="button" role=${item.isChosen === undefined ? "menuitem" : "menuitemradio"} aria-checked=${item.isChosen} tabindex="-1"
         data-dangerous=${item.isDangerous} onClick=${() => select(item)}>
         ${item.icon && html`<${Icon} name=${item.icon} />`}<span>${item.label}</span>

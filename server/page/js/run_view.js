@@ -133,8 +133,6 @@ function PanelMenu({ api, agent, session, talk, onExtra, onProblem }) {
     ...(session ? [
       { label: t("runFile"), icon: "download", onSelect: () => start(downloads.runFile(session)) },
       ...(isOver ? [{ label: t("events"), icon: "download", onSelect: () => start(downloads.events(turn?.runId ?? "")) }] : []),
-      { label: t("exportMarkdown"), icon: "file", onSelect: () => talk.save("md") },
-      { label: t("exportJson"), icon: "file", onSelect: () => talk.save("json") },
     ] : []),
   ];
   return html`<${Menu} label=${t("moreActions")} items=${items} />`;

@@ -1,41 +1,116 @@
-/** The conversations of an agent, with a search in their names and messages. */
+/** The conversations of an agent in groups, with a search in their names and messages. */
 
-import { html, useEffect, useState } from "../vendor/preact.js";
+import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { ConversationMenu } from "./conversation_menu.js";
+import { Icon } from "./icons.js";
+import { plain, titleOf } from "./sessions.js";
 import { t } from "./texts.js";
 
 const TYPING_MS = 250;
+/** The states that a row shows: a name in the texts, and an icon. */
+/** @type {Record<string, [string, string]>} */
+const STATES = {
+  running: ["running", "loader"], waiting: ["waitsForYou", "pause"], failed: ["failed", "circle-x"],
+  interrupted: ["interrupted", "alert-triangle"],
+};
 
 /**
- * @param {{api: import("./api.js").Api, agent: string, sessions: any[], session: string,
- *   onSession: (session: string) => void}} props
+ * @param {{api: import("./api.js").Api, agent: string, talks: ReturnType<typeof import("./sessions.js").useSessions>,
+ *   session: string, changes: import("./conversation_menu.js").Changes, onSession: (session: string) => void}} props
  */
-export function SessionList({ api, agent, sessions, session, onSession }) {
+export function SessionList({ api, agent, talks, session, changes, onSession }) {
   const [wanted, setWanted] = useState("");
-  const [found, setFound] = useState(/** @type {any[]} */ ([]));
   const text = wanted.trim().toLowerCase();
+  const found = useFound(api, agent, wanted.trim(), talks.sessions);
+  const named = talks.sessions.filter((row) => titleOf(row).toLowerCase().includes(text));
+  const excerpts = new Map(found.map(({ id, excerpt }) => [id, excerpt]));
+  const shown = [...named, ...found.filter((each) => !named.some(({ id }) => id === each.id))];
+  return html`<nav class="sessions" aria-label=${t("sessions")}>
+    <button type="button" class="primary" onClick=${() => onSession("")}><${Icon} name="plus" /> ${t("newSession")}</button>
+    <input type="search" placeholder=${t("search")} aria-label=${t("searchSessions")} value=${wanted}
+      onInput=${(/** @type {any} */ event) => setWanted(event.target.value)} />
+    ${inGroups(shown).map(([group, rows]) => html`<section key=${group} aria-labelledby=${`talks-${group}`}>
+      <h2 id=${`talks-${group}`}>${t(group)}</h2>
+      <ul>${rows.map((row) => html`<${Row} key=${row.id} agent=${agent} row=${row} isOpen=${row.id === session} text=${text}
+        excerpt=${excerpts.get(row.id) ?? ""} changes=${changes} onSession=${onSession} />`)}</ul></section>`)}
+    ${text && !shown.length && html`<p class="hint" role="status">${t("nothingFound")}</p>`}
+    ${!text && talks.hasMore && html`<${More} key=${talks.sessions.length} onMore=${talks.more} />`}
+  </nav>`;
+}
 
+/**
+ * Return the conversations with messages that contain a text, as the server finds them.
+ * @param {import("./api.js").Api} api @param {string} agent @param {string} text @param {any[]} sessions
+ * @returns {any[]}
+ */
+function useFound(api, agent, text, sessions) {
+  const [found, setFound] = useState({ text: "", rows: /** @type {any[]} */ ([]) });
   useEffect(() => {
-    setFound([]);
     if (!text) return undefined;
     let isCurrent = true;
     const timer = setTimeout(() => {
-      const query = new URLSearchParams({ keywords: wanted.trim().slice(0, 255), page_size: "100" });
-      api.request(api.path(agent, `sessions?${query}`)).then((answer) => isCurrent && setFound(answer.sessions), () => undefined);
+      const query = new URLSearchParams({ keywords: text.slice(0, 255), page_size: "100" });
+      api.request(api.path(agent, `sessions?${query}`))
+        .then((answer) => isCurrent && setFound({ text, rows: answer.sessions }), () => undefined);
     }, TYPING_MS);
     return () => {
       isCurrent = false;
       clearTimeout(timer);
     };
   }, [api, agent, text, sessions]);
+  return text && found.text === text ? found.rows : [];
+}
 
-  const named = sessions.filter((each) => (each.name || each.id).toLowerCase().includes(text));
-  const shown = [...named, ...found.filter((each) => !named.some(({ id }) => id === each.id))];
-  return html`<nav class="sessions" aria-label=${t("sessions")}>
-    <button class="primary" onClick=${() => onSession("")}>${t("newSession")}</button>
-    <input type="search" placeholder=${t("search")} aria-label=${t("searchSessions")} value=${wanted}
-      onInput=${(/** @type {any} */ e) => setWanted(e.target.value)} />
-    <ul>${shown.map((each) => html`<li key=${each.id}><button aria-current=${each.id === session ? "true" : undefined}
-      title=${each.create_ms ? new Date(each.create_ms).toLocaleString() : ""} onClick=${() => onSession(each.id)}>${each.name || each.id}</button></li>`)}</ul>
-    ${text && !shown.length && html`<p class="hint" role="status">${t("nothingFound")}</p>`}
-  </nav>`;
+/** @param {any[]} rows @returns {[string, any[]][]} The conversations by pin and by day, the last used ones first. */
+function inGroups(rows) {
+  const today = new Date().setHours(0, 0, 0, 0);
+  const yesterday = new Date(today - 1).setHours(0, 0, 0, 0);
+  /** @type {Record<string, any[]>} */
+  const groups = { pinned: [], today: [], yesterday: [], earlier: [] };
+  for (const row of [...rows].sort((a, b) => b.update_ms - a.update_ms)) {
+    const group = row.pinned ? "pinned" : row.update_ms >= today ? "today" : row.update_ms >= yesterday ? "yesterday" : "earlier";
+    groups[group].push(row);
+  }
+  return Object.entries(groups).filter(([, those]) => those.length);
+}
+
+/**
+ * @param {{agent: string, row: any, isOpen: boolean, text: string, excerpt: string,
+ *   changes: import("./conversation_menu.js").Changes, onSession: (session: string) => void}} props
+ */
+function Row({ agent, row, isOpen, text, excerpt, changes, onSession }) {
+  const title = titleOf(row);
+  const [state, icon] = STATES[row.status] ?? ["", ""];
+  const isInName = title.toLowerCase().includes(text);
+  const open = (/** @type {MouseEvent} */ event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    onSession(row.id);
+  };
+  return html`<li>
+    <a href=${`#/${encodeURIComponent(agent)}/${encodeURIComponent(row.id)}`} aria-current=${isOpen ? "page" : undefined}
+      title=${`${title}\n${new Date(row.update_ms).toLocaleString()}`} onClick=${open}>
+      <span class="talk-name" dir="auto"><${Marked} content=${title} text=${text} /></span>
+      ${state && html`<span class="talk-state" data-status=${row.status} title=${t(state)}><${Icon} name=${icon} label=${t(state)} /></span>`}
+      ${text && excerpt && !isInName && html`<small class="excerpt" dir="auto"><${Marked} content=${plain(excerpt)} text=${text} /></small>`}</a>
+    <${ConversationMenu} label=${`${t("menu")}: ${title}`} row=${row} changes=${changes} /></li>`;
+}
+
+/** Show a content, with what was searched marked in it. @param {{content: string, text: string}} props */
+function Marked({ content, text }) {
+  const at = text ? content.toLowerCase().indexOf(text) : -1;
+  if (at < 0) return content;
+  const end = at + text.length;
+  return html`${content.slice(0, at)}<mark>${content.slice(at, end)}</mark>${content.slice(end)}`;
+}
+
+/** Show older conversations when the reader comes to the end of the list. @param {{onMore: () => void}} props */
+function More({ onMore }) {
+  const button = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    const observer = new IntersectionObserver((seen) => { if (seen.some(({ isIntersecting }) => isIntersecting)) onMore(); });
+    if (button.current) observer.observe(button.current);
+    return () => observer.disconnect();
+  }, []);
+  return html`<button type="button" class="quiet" ref=${button} onClick=${onMore}>${t("moreTalks")}</button>`;
 }

@@ -1,15 +1,16 @@
 /** One agent: its conversations, the chat, the graph and the panels beside each other. */
 
 import { html, useCallback, useEffect } from "../vendor/preact.js";
-import { shownTitle } from "./agent_titles.js";
 import { Chat } from "./chat.js";
 import { useConversation } from "./conversation.js";
+import { ConversationMenu } from "./conversation_menu.js";
 import { FileAccess } from "./files.js";
 import { Icon } from "./icons.js";
 import { Divider } from "./layout.js";
 import { Opening } from "./ready_card.js";
 import { RunView, useRunView } from "./run_view.js";
 import { SessionList } from "./session_list.js";
+import { titleOf } from "./sessions.js";
 import { t } from "./texts.js";
 
 /**
@@ -34,6 +35,7 @@ export function Workspace({ api, agent, session, layout, onSession, onTitle }) {
     layout.closeDrawer();
   };
   useEffect(() => { onTitle(talk.begin?.title ?? ""); }, [talk.begin?.title]);
+  const changes = { change: talk.talks.change, remove: talk.talks.remove, report: talk.report };
   const enlarge = html`<button type="button" class="icon-button enlarge" aria-label=${t(layout.isWhole ? "reduce" : "enlarge")}
     onClick=${layout.enlarge}><${Icon} name=${layout.isWhole ? "minimize-2" : "maximize-2"} /></button>`;
   const opening = (/** @type {boolean} */ isFirst) => html`<${Opening} api=${api} agent=${agent} begin=${talk.begin}
@@ -41,8 +43,8 @@ export function Workspace({ api, agent, session, layout, onSession, onTitle }) {
 
   return html`<${FileAccess.Provider} value=${openFile}><div class="workspace" data-panel=${layout.panel} data-drawer=${layout.drawer}
     style=${{ "--share": `${layout.share}%` }}>
-    <${SessionList} api=${api} agent=${agent} sessions=${talk.sessions} session=${session} onSession=${show} />
-    <main class="talk"><h1 class="unseen">${talk.begin ? shownTitle(talk.begin.title) : t("conversation")}</h1>
+    <${SessionList} api=${api} agent=${agent} talks=${talk.talks} session=${session} changes=${changes} onSession=${show} />
+    <main class="talk"><${TalkHead} row=${talk.talks.own} changes=${changes} onSave=${talk.save} />
       <${Chat} past=${talk.past} turn=${talk.turn} problem=${talk.problem} problems=${talk.problems} isBusy=${talk.isBusy}
       begin=${talk.begin}
       inputs=${talk.inputs} onInputs=${talk.setInputs} opening=${opening} onSend=${talk.send} onStop=${talk.stop} onAnswer=${talk.answer}
@@ -53,4 +55,18 @@ export function Workspace({ api, agent, session, layout, onSession, onTitle }) {
       <${RunView} api=${api} agent=${agent} session=${session} panel=${panel} talk=${talk} tools=${enlarge} /></section>
     ${layout.drawer && html`<div class="veil" onClick=${layout.closeDrawer}></div>`}
   </div><//>`;
+}
+
+/**
+ * The name of the conversation that is open, and what can be done with it.
+ * @param {{row: any, changes: import("./conversation_menu.js").Changes, onSave: (format: "md"|"json") => void}} props
+ */
+function TalkHead({ row, changes, onSave }) {
+  const items = [
+    { label: t("exportMarkdown"), icon: "download", onSelect: () => onSave("md") },
+    { label: t("exportJson"), icon: "download", onSelect: () => onSave("json") },
+  ];
+  const title = row ? titleOf(row) : t("newSession");
+  return html`<header class="talk-head"><h1 title=${title}>${title}</h1>
+    ${row && html`<${ConversationMenu} label=${t("talkMenu")} row=${row} changes=${changes} items=${items} />`}</header>`;
 }

@@ -19,7 +19,7 @@ from tests.fakes.images import PNG
 from tests.fakes.knowledge import FakeKnowledge, chunk
 from tests.fakes.services import Reply
 from tests.server.http.app_server import CITING, MODEL, AppServer, canvas, start_app
-from tests.server.page.visits import HOSTILE, ask, choose_action, open_agent, visit
+from tests.server.page.visits import HOSTILE, OF_TALK, ask, choose_action, open_agent, visit
 
 pytestmark = needs_chromium
 
@@ -105,7 +105,7 @@ async def test_a_citation_opens_its_chunk_also_in_a_stored_conversation(browser:
             await page.reload()
             await expect(chip).to_have_attribute("data-cite", str(number))
         async with page.expect_download() as waiting:
-            await choose_action(page, "Export as Markdown")
+            await choose_action(page, "Export as Markdown", OF_TALK)
         exported = (await (await waiting.value).path()).read_text()
         assert f"[ID:{number}]" in exported
         assert "\\<script\\>" in exported
@@ -236,12 +236,12 @@ async def test_conversations_are_searched_by_name_and_text_and_exported(browser:
         await expect(page.locator(".sessions li")).to_have_count(2)
         search = page.get_by_role("searchbox", name="Search conversations")
         await search.fill("yellow")
-        await expect(page.locator(".sessions li")).to_have_text(["A fruit"])
+        await expect(page.locator(".sessions .talk-name")).to_have_text(["A fruit"])
         await search.fill("nowhere")
         await expect(page.get_by_text("Nothing was found.")).to_be_visible()
         await search.fill("")
         async with page.expect_download() as waiting:
-            await choose_action(page, "Export as JSON")
+            await choose_action(page, "Export as JSON", OF_TALK)
         saved = await waiting.value
         whole = json.loads((await saved.path()).read_text())
         assert [message["content"] for message in whole["messages"]] == [HOSTILE, f"Plums {HOSTILE}"]

@@ -27,7 +27,7 @@ async def test_the_reader_chooses_theme_and_columns_which_the_browser_keeps(brow
         await page.emulate_media(color_scheme="light")
         await open_agent(server, page, MODEL)
         await expect(page).to_have_title("Helper · ragflow-lg")
-        await expect(page.get_by_role("main").get_by_role("heading", level=1, name="Helper")).to_be_attached()
+        await expect(page.get_by_role("main").get_by_role("heading", level=1, name="New conversation")).to_be_visible()
         light = await page.locator(".picture svg").inner_html()
         await page.get_by_role("button", name="Theme: as the system").click()
         await page.get_by_role("button", name="Theme: light").click()

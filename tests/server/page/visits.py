@@ -15,6 +15,8 @@ expect.set_options(timeout=40_000)  # the machine may be busy
 
 HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>"\'&lt;{{7*7}}'
 
+OF_TALK = "Menu of the conversation"
+
 
 class Visit(Struct):
     """A page, and what went wrong in it."""
@@ -63,9 +65,9 @@ async def open_agent(server: AppServer, page: Page, dsl: dict[str, Any], title: 
     return agent
 
 
-async def choose_action(page: Page, name: str) -> None:
-    """Choose something in the menu of the run's panel."""
-    await page.locator(".panel-head").get_by_role("button", name="Menu of the run").click()
+async def choose_action(page: Page, name: str, menu: str = "Menu of the run") -> None:
+    """Choose something in a menu, by default in the one of the run's panel."""
+    await page.get_by_role("button", name=menu, exact=True).click()
     await page.get_by_role("menuitem", name=name).click()
 
 
