@@ -15,6 +15,7 @@ from ragflow_lg.base.errors import DatabaseError, RequestError
 from ragflow_lg.server.database.database import TenantRepository
 from ragflow_lg.server.database.tables import (
     AgentRow,
+    FeedbackRow,
     MessageRow,
     PauseTimeoutRow,
     RunRow,
@@ -125,7 +126,7 @@ class AgentRepository(TenantRepository[AgentRow]):
                 return None
             sessions = list(await db.scalars(selection))
             await db.execute(delete(MessageRow).where(*self._mine(MessageRow, session_id=selection)))
-            for table in (PauseTimeoutRow, RunRow, ScheduleRow, SessionRow, VersionRow):
+            for table in (FeedbackRow, PauseTimeoutRow, RunRow, ScheduleRow, SessionRow, VersionRow):
                 await db.execute(delete(table).where(*self._mine(table, agent_id=agent_id)))
             await db.delete(agent)
             return sessions

@@ -11,7 +11,15 @@ from sqlalchemy import delete, func, select, tuple_
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.database import Database, TenantRepository, matching
-from ragflow_lg.server.database.tables import OPEN, TITLE_CHARS, MessageRow, PauseTimeoutRow, RunRow, SessionRow
+from ragflow_lg.server.database.tables import (
+    OPEN,
+    TITLE_CHARS,
+    FeedbackRow,
+    MessageRow,
+    PauseTimeoutRow,
+    RunRow,
+    SessionRow,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession
@@ -55,10 +63,15 @@ async def find_older_sessions(database: Database, before_ms: int, after: str, li
 
 
 async def delete_session_rows(db: AsyncSession, tenant: str, session_id: str) -> None:
-    """Delete a session with its messages and its runs."""
-    for table in (MessageRow, PauseTimeoutRow, RunRow):
+    """Delete a session with its messages, its runs and the feedback on them."""
+    for table in (FeedbackRow, MessageRow, PauseTimeoutRow, RunRow):
         await db.execute(delete(table).where(*matching(table, tenant=tenant, session_id=session_id)))
     await db.execute(delete(SessionRow).where(*matching(SessionRow, tenant=tenant, id=session_id)))
+
+
+async def find_shared_session(database: Database, digest: str) -> SessionRow | None:
+    """Return the session of any tenant that the token with a digest opens, or None."""
+    return await database.first(select(SessionRow).where(SessionRow.share_digest == digest))
 
 
 class SessionRepository(TenantRepository[SessionRow]):

@@ -110,6 +110,8 @@ class SessionRow(Row):
     """Bytes that its turns have written to the session store."""
     is_pinned: Mapped[bool] = mapped_column(Boolean, default=False)
     """Whether its owner wants it above the others."""
+    share_digest: Mapped[str | None] = mapped_column(LineText(HASH_CHARS), default=None, index=True)
+    """The digest of the token with which anybody may read its messages; None if nobody may."""
     create_ms: Mapped[int] = mapped_column(BigInteger)
     update_ms: Mapped[int] = mapped_column(BigInteger)
 
@@ -127,6 +129,24 @@ class MessageRow(Row):
     reference: Mapped[str] = mapped_column(EncryptedText("messages.reference"), default="")
     """The sources that an answer cites, as written by `turn_writer.write_reference`."""
     create_ms: Mapped[int] = mapped_column(BigInteger)
+
+
+class FeedbackRow(Row):
+    """What a reader thinks of the answer of a run."""
+
+    __tablename__ = "feedback"
+    __table_args__ = (Index(None, "tenant", "agent_id", "update_ms"), Index(None, "tenant", "session_id"))
+
+    run_id: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
+    agent_id: Mapped[str] = mapped_column(LineText(ID_CHARS))
+    session_id: Mapped[str] = mapped_column(LineText(ID_CHARS))
+    rating: Mapped[str] = mapped_column(LineText(8))
+    """``up`` or ``down``."""
+    note: Mapped[str] = mapped_column(EncryptedText("feedback.note"), default="")
+    author: Mapped[str] = mapped_column(LineText(TITLE_CHARS), default="")
+    """The id of the key of the reader, or the visitor of an embedded page; ``""`` if imported."""
+    create_ms: Mapped[int] = mapped_column(BigInteger)
+    update_ms: Mapped[int] = mapped_column(BigInteger)
 
 
 class KeyRow(Row):

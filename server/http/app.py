@@ -6,6 +6,7 @@ import logging
 import math
 import re
 from collections.abc import Iterable
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, cast
 
@@ -27,11 +28,13 @@ from ragflow_lg.server.http.edge.health_routes import Readiness
 from ragflow_lg.server.http.edge.request_middleware import DEMO_HEADER, RequestLimits, RequestLog
 from ragflow_lg.server.http.native import (
     native_canvas_routes,
+    native_feedback_routes,
     native_inspection_routes,
     native_run_routes,
     native_schedule_routes,
     native_session_routes,
     native_settings_routes,
+    native_shared_routes,
     native_tenant_routes,
 )
 from ragflow_lg.server.http.native.problem_details import (
@@ -110,6 +113,9 @@ _ROUTERS = (
     system_routes.older_router,
     native_run_routes.router,
     native_session_routes.router,
+    native_feedback_routes.router,
+    native_shared_routes.router,
+    native_shared_routes.shared_router,
     native_inspection_routes.router,
     native_inspection_routes.component_router,
     native_canvas_routes.list_router,
@@ -173,7 +179,12 @@ def make_app(app_state: AppState) -> FastAPI:
         check_build(section.ragflow_ui)
         _add_routes(app, _UI_ROUTERS)
         app.add_middleware(FrontEndFiles, folder=section.ragflow_ui, embedding_origins=section.allow_origins)
-    app.add_middleware(PageFiles, has_root=section.ragflow_ui is None, frame_origins=section.frame_origins)
+    app.add_middleware(
+        PageFiles,
+        has_root=section.ragflow_ui is None,
+        frame_origins=section.frame_origins,
+        find_shared=partial(native_shared_routes.find_shared, app_state),
+    )
     if origins := section.allow_origins:
         app.add_middleware(
             CORSMiddleware,

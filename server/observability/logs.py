@@ -29,7 +29,7 @@ MAX_CHARS = 8_000
 """Maximum length of each text in a line."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_KEYS = re.compile(r"\b(?:ragflow|beta)-[A-Za-z0-9_-]{12,}|(?i:bearer)\s+[^\s\"',;]{8,}")
+_KEYS = re.compile(r"\b(?:ragflow|beta|share)-[A-Za-z0-9_-]{12,}|(?i:bearer)\s+[^\s\"',;]{8,}")
 
 
 def escape_controls(text: str) -> str:
@@ -113,7 +113,10 @@ def audit(event: str, **fields: str) -> None:
     """Record an event in the current request, such as ``key.created``. ``fields`` describe what it was about."""
     notes = current_notes()
     about = {"tenant": notes.tenant, "key": notes.key, "address": notes.address, "request": notes.request_id, **fields}
-    entry = {"event": event, **{name: value[:MAX_FIELD_CHARS] for name, value in about.items() if value}}
+    entry = {
+        "event": event,
+        **{name: _KEYS.sub("***", value[:MAX_FIELD_CHARS]) for name, value in about.items() if value},
+    }
     audit_logger.info("%s", json.dumps(entry, ensure_ascii=True))
 
 

@@ -23,6 +23,7 @@ from ragflow_lg.checkpoints.records.run_records import MAX_TIME_MS
 from ragflow_lg.checkpoints.sessions.session_lines import FileLine, ServerLine
 from ragflow_lg.server.agents.file_store import FileStore
 from ragflow_lg.server.assembly.tenant_settings import DEFAULT_TENANT
+from ragflow_lg.server.database.database import matching
 from ragflow_lg.server.database.session_repository import delete_session_rows
 from ragflow_lg.server.database.tables import (
     FORKED,
@@ -30,6 +31,7 @@ from ragflow_lg.server.database.tables import (
     OPEN,
     TENANT_CHARS,
     AgentRow,
+    FeedbackRow,
     FileRow,
     KeyRow,
     MessageRow,
@@ -65,7 +67,7 @@ MAX_IDS = 1_000_000
 _FOREIGN = "The session, or its agent, belongs to another tenant here: --tenant says who gets the sessions of the file."
 _AT_ONCE = 500
 _TABLES: dict[str, type[Row]] = {
-    row.__tablename__: row for row in (AgentRow, VersionRow, SessionRow, MessageRow, RunRow)
+    row.__tablename__: row for row in (AgentRow, VersionRow, SessionRow, MessageRow, RunRow, FeedbackRow)
 }
 _FILE_ID = re.compile(rb"\b[0-9a-f]{32}\b")
 _ID = re.compile(r"[0-9a-f]{32}")
@@ -159,7 +161,9 @@ class SessionRows:
             raise ConflictError(f"The file names the tenant {session.tenant!r:.80}, but {reason}.")
         for row in (row for of_table in rows.values() for row in of_table):
             row.tenant = tenant
-        session.visitor = ""
+        session.visitor, session.share_digest = "", None
+        for feedback in rows["feedback"]:
+            feedback.author = ""
         for run in rows["runs"]:
             if run.status in OPEN:
                 run.status = FORKED  # it goes on only if somebody asks for it
@@ -224,7 +228,7 @@ class SessionRows:
                         raise ConflictError("The server has messages of the session. To replace it, add --replace.")
                 await delete_session_rows(db, session.tenant, session.id)
                 await self._put_agent(db, rows)
-                db.add_all([*rows["sessions"], *rows["messages"], *rows["runs"]])
+                db.add_all([*rows["sessions"], *rows["messages"], *rows["runs"], *rows["feedback"]])
                 if self._is_rehearsal:
                     await db.flush()
                     await db.rollback()
@@ -267,6 +271,8 @@ class SessionRows:
 
 async def _rows_of(db: AsyncSession, session: SessionRow) -> dict[str, Sequence[Any]]:
     mine = {table: table.tenant == session.tenant for table in (AgentRow, VersionRow, MessageRow, RunRow)}
+    given = matching(FeedbackRow, tenant=session.tenant, session_id=session.id)
+    feedback = list(await db.scalars(select(FeedbackRow).where(*given)))
     runs = list(await db.scalars(select(RunRow).where(mine[RunRow], RunRow.session_id == session.id)))
     messages = select(MessageRow).where(mine[MessageRow], MessageRow.session_id == session.id)
     agents = list(await db.scalars(select(AgentRow).where(mine[AgentRow], AgentRow.id == session.agent_id)))
@@ -274,7 +280,8 @@ async def _rows_of(db: AsyncSession, session: SessionRow) -> dict[str, Sequence[
     of_agent = (mine[VersionRow], VersionRow.agent_id == session.agent_id)
     versions = [row for row in await db.scalars(select(VersionRow).where(*of_agent)) if row.id in used]
     found = list(await db.scalars(messages.order_by(MessageRow.number)))
-    return {"agents": agents, "versions": versions, "sessions": [session], "messages": found, "runs": runs}
+    of_session = {"sessions": [session], "messages": found, "runs": runs, "feedback": feedback}
+    return {"agents": agents, "versions": versions, **of_session}
 
 
 def _values(row: Row) -> Values:
@@ -283,17 +290,20 @@ def _values(row: Row) -> Values:
 
 def _check_rows(line: ServerLine) -> dict[str, list[Any]]:
     """Return the rows of a session."""
-    if set(line.rows) != set(_TABLES):
+    if set(line.rows) | {"feedback"} != set(_TABLES):  # older files have none
         raise ValueError("its tables are unknown, or some are missing")
-    rows = {name: [_to_row(_TABLES[name], values) for values in line.rows[name]] for name in _TABLES}
+    rows = {name: [_to_row(_TABLES[name], values) for values in line.rows.get(name, ())] for name in _TABLES}
     if len(rows["sessions"]) != 1 or rows["sessions"][0].id != line.session:
         raise ValueError("its row is of another session")
     (session,) = rows["sessions"]
-    owners = [(row.tenant, row.session_id) for row in (*rows["messages"], *rows["runs"])]
+    owners = [(row.tenant, row.session_id) for row in (*rows["messages"], *rows["runs"], *rows["feedback"])]
     if any(owner != (session.tenant, session.id) for owner in owners):
         raise ValueError("a message or run belongs to another session")
+    runs = {run.id for run in rows["runs"]}
+    if any(row.run_id not in runs or row.rating not in ("up", "down") for row in rows["feedback"]):
+        raise ValueError("feedback is on no run of the session, or has an unknown rating")
     agents = [(row.tenant, row.id) for row in rows["agents"]]
-    agents += [(row.tenant, row.agent_id) for row in (*rows["versions"], *rows["runs"])]
+    agents += [(row.tenant, row.agent_id) for row in (*rows["versions"], *rows["runs"], *rows["feedback"])]
     if any(agent != (session.tenant, session.agent_id) for agent in agents):
         raise ValueError("a row belongs to another agent")
     for message in rows["messages"]:

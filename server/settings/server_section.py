@@ -112,6 +112,8 @@ class ServerSection(Section):
     page_settings: bool | None = None
     """Whether the tenant that owns the settings may add providers, keys and datasets on the page. Default: yes if only
     this machine reaches the server, that is, it listens on a loopback address and has no ``trusted_proxies``."""
+    shared_links: bool = True
+    """Whether the owner of a conversation may make a link with which others read it; with no, no such link works."""
     requests_per_minute: Annotated[int, Field(ge=0)] = 0
     """Maximum number of requests per minute for each key; 0 for no limit."""
     requests_per_minute_address: Annotated[int, Field(ge=0)] = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -222,6 +222,15 @@ class SessionChange(Body):
     pinned: Annotated[
         Annotated[bool, Field(strict=True)] | None, Field(description="Whether lists begin with the session.")
     ] = None
+
+
+class FeedbackRequest(Body):
+    """What a reader thinks of an answer."""
+
+    model_config = with_examples({"rating": "down", "note": "The price is an old one."}, {"rating": None})
+
+    rating: Annotated[Literal["up", "down"] | None, Field(description="null takes the feedback back.")]
+    note: Annotated[Text, Field(max_length=2000, description="A remark of the reader.")] = ""
 
 
 class PinRequest(Body):

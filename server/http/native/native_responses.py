@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import BaseModel, Field
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from ragflow_lg.component.plan import Plan
     from ragflow_lg.runs.pauses import Pause
     from ragflow_lg.runs.stored_steps import CheckpointInfo
-    from ragflow_lg.server.database.tables import AgentRow, MessageRow, RunRow, SessionRow, VersionRow
+    from ragflow_lg.server.database.tables import AgentRow, FeedbackRow, MessageRow, RunRow, SessionRow, VersionRow
     from ragflow_lg.server.runs.run_control import RunControl
 
 RunState = Literal["running", "succeeded", "failed", "cancelled", "waiting", "answered", "interrupted", "refused"]
@@ -78,6 +79,30 @@ class RunListAnswer(BaseModel):
     total: int
 
 
+class Feedback(BaseModel):
+    """What a reader thinks of an answer."""
+
+    rating: Annotated[Literal["up", "down"] | None, Field(description="null if there is no feedback.")]
+    note: str
+
+
+class FeedbackAnswer(Feedback):
+    """The feedback on the answer of a run."""
+
+    run_id: str
+    session_id: str
+    author: Annotated[str, Field(description="Id of the key of the reader, or the visitor; empty if imported.")]
+    create_ms: int
+    update_ms: int
+
+
+class FeedbackListAnswer(BaseModel):
+    """A page of feedback, newest first."""
+
+    feedback: list[FeedbackAnswer]
+    total: int
+
+
 class MessageAnswer(BaseModel):
     """A message from the user or the assistant."""
 
@@ -86,6 +111,7 @@ class MessageAnswer(BaseModel):
     run_id: str
     reference: list[Any]
     create_ms: int
+    feedback: Annotated[Feedback | None, Field(description="On an answer; null if there is none.")] = None
 
 
 class SessionAnswer(BaseModel):
@@ -99,6 +125,7 @@ class SessionAnswer(BaseModel):
     turns: Annotated[int, Field(description="Number of stored runs.")]
     tokens: int
     pinned: bool
+    shared: Annotated[bool, Field(description="Whether a link to it for others has been made.")]
     status: Annotated[RunState | Literal[""], Field(description="State of its last run; empty if nothing has run.")]
     create_ms: int
     update_ms: int
@@ -271,6 +298,7 @@ async def build_session_answers(control: RunControl, sessions: Sequence[SessionR
             turns=row.rounds or 0,
             tokens=row.tokens or 0,
             pinned=bool(row.is_pinned),
+            shared=bool(row.share_digest),
             status=states.get(row.id, ""),
         )
         for row in sessions
@@ -284,16 +312,24 @@ def build_session_whole(
     *,
     is_busy: bool = False,
     expiry: Expiry = NEVER,
+    feedback: Mapping[str, FeedbackRow] = MappingProxyType({}),
 ) -> SessionWhole:
-    """Build the answer for a session with its messages and open forms."""
+    """Build the answer for a session with its messages and open forms. ``feedback`` is by run."""
     return SessionWhole(
         **vars(session),
-        messages=[
-            build_answer(MessageAnswer, row, run_id=row.run_id or "", reference=read_chunks(row.reference))
-            for row in messages
-        ],
+        messages=[_build_message(row, feedback.get(row.run_id)) for row in messages],
         pauses=[build_pause_answer(pause, expiry) for pause in pauses],
         is_busy=is_busy,
+    )
+
+
+def _build_message(row: MessageRow, feedback: FeedbackRow | None) -> MessageAnswer:
+    return build_answer(
+        MessageAnswer,
+        row,
+        run_id=row.run_id or "",
+        reference=read_chunks(row.reference),
+        feedback=build_answer(Feedback, feedback) if feedback is not None and row.role == "assistant" else None,
     )
 
 

@@ -58,6 +58,8 @@ class NativeRoute(APIRoute):
         )
         options["responses"] = describe_problems(*implied) | (options.get("responses") or {})
         super().__init__(path, endpoint, **options)
+        if find_authentication(self.dependant) is None:
+            self.responses.pop(401)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the request handler."""

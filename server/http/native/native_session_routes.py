@@ -18,6 +18,7 @@ from ragflow_lg.runs.stored_steps import page_checkpoints
 from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.agents.drafts import draw_canvas
 from ragflow_lg.server.database.agent_repository import AgentRepository
+from ragflow_lg.server.database.feedback_repository import FeedbackRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionQuery, SessionRepository
 from ragflow_lg.server.http.native.native_requests import OpenSession, PinRequest, PruneRequest, SessionChange
 from ragflow_lg.server.http.native.native_responses import (
@@ -94,8 +95,11 @@ async def get_session(session_id: str, request: Request, agent: Agent, control: 
     pauses = [] if is_busy else await control.pauses(session)
     expiry = await control.expiry(session.id, pauses)
     rows = messages[session.id]
+    feedback = await FeedbackRepository(get_app_state(request).database, agent.tenant).of_runs(
+        [row.run_id for row in rows if row.run_id]
+    )
     (answer,) = await build_session_answers(control, [session])
-    return build_session_whole(answer, rows, pauses, is_busy=is_busy, expiry=expiry)
+    return build_session_whole(answer, rows, pauses, is_busy=is_busy, expiry=expiry, feedback=feedback)
 
 
 @router.patch("/sessions/{session_id}", summary="Rename or pin a session")

@@ -1,12 +1,12 @@
-"""Middleware that serves the page, the API reference and the embedded chat.
+"""Middleware that serves the page, the API reference, the embedded chat and shared sessions.
 
-They are at `/page`, at `/` if a browser asks for it, at `/docs`, and at `/chat/AGENT`.
+They are at `/page`, at `/` if a browser asks for it, at `/docs`, at `/chat/AGENT`, and at `/shared/TOKEN`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,8 @@ PREFIX = "/page"
 REFERENCE = "/docs"
 _EMBEDDED = re.compile(r"/chat/[0-9a-f]{32}")
 _CHAT = "chat.html"
+_SHARED = re.compile(r"/shared/([^/]+)")
+_SHARED_FILE = "shared.html"
 _SUFFIXES = (".html", ".css", ".js", ".svg")
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -39,12 +41,21 @@ class PageFiles:
     """Middleware that answers GET requests for the page; other requests are passed on.
 
     If ``has_root`` is true, `/` is the page for clients that accept HTML, which programs do not ask for. Pages of
-    ``frame_origins`` may show the embedded chat in a frame.
+    ``frame_origins`` may show the embedded chat in a frame. ``find_shared`` returns what a token opens, or None: then
+    the page that says so is sent with 404.
     """
 
-    def __init__(self, app: ASGIApp, *, has_root: bool, frame_origins: Sequence[str]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        has_root: bool,
+        frame_origins: Sequence[str],
+        find_shared: Callable[[str], Awaitable[object | None]],
+    ) -> None:
         self._app = app
         self._has_root = has_root
+        self._find_shared = find_shared
         self._files = GZipMiddleware(_Files(frame_origins), minimum_size=1024, compresslevel=6)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -53,8 +64,11 @@ class PageFiles:
             if name.endswith(".html") and (place := _place_without_slash(scope)):
                 await RedirectResponse(place, 308)(scope, receive, send)
                 return
+            shared = _SHARED.fullmatch(scope["path"])
+            is_missing = shared is not None and await self._find_shared(shared[1]) is None
             try:
-                await self._files({**scope, "path": f"/{name}", "root_path": ""}, receive, send)
+                file = {**scope, "path": f"/{name}", "root_path": "", "ragflow_lg.is_missing": is_missing}
+                await self._files(file, receive, send)
                 return
             except HTTPException:  # raised before anything is sent: the application explains what is wrong
                 pass
@@ -69,6 +83,8 @@ class PageFiles:
             return "reference.html"
         if _EMBEDDED.fullmatch(path):
             return _CHAT
+        if _SHARED.fullmatch(path):
+            return _SHARED_FILE
         name = path.removeprefix(f"{PREFIX}/")
         return name if name != path and name.endswith(_SUFFIXES) else ""
 
@@ -99,4 +115,7 @@ class _Files(StaticFiles):
         response.headers["Cache-Control"] = "no-cache"
         response.headers["Content-Security-Policy"] = _POLICY + (self._frame_origins if path == _CHAT else "'none'")
         response.headers["Vary"] = "Accept"
+        if path == _SHARED_FILE:
+            response.headers.update({"Cache-Control": "no-store", "X-Robots-Tag": "noindex"})
+            response.status_code = 404 if scope["ragflow_lg.is_missing"] else response.status_code
         return response

@@ -61,7 +61,9 @@ async def test_nothing_is_left_of_an_old_session(tmp_path: Path, redis_url: str)
         for table in (store.traces, store.node_logs):
             await table.put(record, [{"component_id": "a", "trace": []}])
         texts = (old, str(thread_of_session(old)), old_run)
-        assert set(rows_with(tmp_path, *texts)) == {"sessions", "messages", "runs"}
+        native = f"{server.url}/native/v1/agents/{agent}/runs/{old_run}/feedback"
+        assert (await server.client.put(native, json={"rating": "up", "note": SECRET})).status_code == 200
+        assert set(rows_with(tmp_path, *texts)) == {"sessions", "messages", "runs", "feedback"}
         stored = await keys_with(redis_url, prefix, *texts)
         for kind in ("agent:events:", "agent:run:", "-logs", "-nodes", "checkpoints", "blobs"):
             assert any(kind in key for key in stored), kind

@@ -53,7 +53,7 @@ async def test_sessions_of_the_first_tables_stay(tmp_path: Path) -> None:
     async with open_database(url) as database:
         row = await SessionRepository(database, "acme").get("s1")
         assert row is not None
-        assert (row.name, row.is_pinned) == ("Old", False)
+        assert (row.name, row.is_pinned, row.share_digest) == ("Old", False, None)
 
 
 @pytest.mark.parametrize("version", ["9999", "0001"], ids=["newer", "before the first release"])

@@ -76,9 +76,9 @@ def test_a_text_cannot_forge_a_line(kind: LogFormat) -> None:
 
 @each_row("kind", ["json", "text"])
 def test_secrets_are_removed(kind: LogFormat) -> None:
-    keys = "key sk-very-secret-1 and ragflow-AbCdEfGhIjKlMnOp1234 and Bearer abcdefghijkl"
+    keys = "sk-very-secret-1, ragflow-AbCdEfGhIjKlMnOp1234, /shared/share-QrStUvWxYz-1234567, Bearer abcdefghijkl"
     line = log(f"{keys}, postgresql://u:geheim-wort@h/x", kind=kind, secrets=("sk-very-secret-1",))
-    for secret in ("sk-very", "AbCdEf", "abcdefgh", "geheim"):
+    for secret in ("sk-very", "AbCdEf", "QrStUv", "abcdefgh", "geheim"):
         assert secret not in line
 
 
@@ -110,8 +110,12 @@ def test_events_are_appended_to_a_file_readable_by_its_owner(tmp_path: Path) -> 
 
 def test_without_a_file_events_go_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "ragflow_lg.audit"), open_audit(None):
-        audit("key.refused", path="/x")
-    assert json.loads(caplog.messages[0]) == {"event": "key.refused", "path": "/x"}
+        audit("key.refused", path="/x", beginning="ragflow-abcd")
+        audit("request.refused", path="/native/v1/shared/share-QrStUvWxYz-1234567")
+    assert [json.loads(message) for message in caplog.messages] == [
+        {"event": "key.refused", "path": "/x", "beginning": "ragflow-abcd"},
+        {"event": "request.refused", "path": "/native/v1/shared/***"},
+    ]
 
 
 def test_an_unwritable_file_is_reported(tmp_path: Path) -> None:

@@ -52,7 +52,12 @@ async def play(folder: Path) -> tuple[str, str, str]:
         sent = await server.client.post(f"/agents/{agent}/upload", files={"file": ("a.txt", b"some notes")})
         file = sent.json()["data"]
         await server.client.post(f"/agents/{agent}/upload", files={"file": ("b.txt", b"of somebody else")})
-        return agent, (await server.ask(agent, "my question", files=[file]))["data"]["session_id"], file["id"]
+        run = (await server.ask(agent, "my question", files=[file]))["data"]
+        native = f"{server.url}/native/v1/agents/{agent}"
+        rated = await server.client.put(f"{native}/runs/{run['message_id']}/feedback", json={"rating": "up"})
+        shared = await server.client.post(f"{native}/sessions/{run['session_id']}/share")
+        assert (rated.status_code, shared.status_code) == (200, 201)
+        return agent, run["session_id"], file["id"]
 
 
 async def test_a_session_goes_on_in_another_server(tmp_path: Path) -> None:
@@ -72,6 +77,10 @@ async def test_a_session_goes_on_in_another_server(tmp_path: Path) -> None:
         (shown,) = (await server.get(f"/agents/{agent}/sessions"))["data"]
         assert shown["id"] == session
         assert "my question" in str(shown)
+        native = f"{server.url}/native/v1/agents/{agent}"
+        (rated,) = (await server.get(f"{native}/feedback"))["feedback"]
+        assert (rated["rating"], rated["session_id"], rated["author"]) == ("up", session, "")
+        assert (await server.get(f"{native}/sessions/{session}"))["shared"] is False
         listed = (await server.get(f"{server.url}/native/v1/files"))["files"]
         assert [each["id"] for each in listed] == [file]
         assert (await server.client.get(f"/agents/attachments/{file}/download")).content == b"some notes"
@@ -82,8 +91,11 @@ async def test_a_session_goes_on_in_another_server(tmp_path: Path) -> None:
     await command(there, "import", tmp_path / "all.jsonl", "--replace")  # the agent, its versions and the file stay
     await command(there, "delete", session)
     with sqlite3.connect(there / "server.db") as database:
-        counts = [database.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in ("sessions", "messages")]
-        assert (counts, database.execute("SELECT count(*) FROM runs").fetchone()) == ([0, 0], (0,))
+        counts = [
+            database.execute(f"SELECT count(*) FROM {name}").fetchone()[0]
+            for name in ("sessions", "messages", "feedback")
+        ]
+        assert (counts, database.execute("SELECT count(*) FROM runs").fetchone()) == ([0, 0, 0], (0,))
 
 
 async def test_an_imported_run_does_not_go_on_by_itself(tmp_path: Path) -> None:
@@ -155,6 +167,10 @@ async def test_rows_that_do_not_belong_together_are_refused(tmp_path: Path) -> N
         changed("versions", dsl="components"),
         changed("versions", dsl="[]"),
         changed("sessions", agent_id=None),
+        changed("feedback", session_id="0" * 32),
+        changed("feedback", agent_id="0" * 32),
+        changed("feedback", run_id="0" * 32),
+        changed("feedback", rating="good"),
         FileLine(session, {**stored.row, "id": "../../etc"}, stored.content),
         FileLine(session, {**stored.row, "tenant": "another"}, stored.content),
         FileLine(session, {**stored.row, "size_bytes": 1}, stored.content),
@@ -174,6 +190,7 @@ async def test_rows_that_do_not_belong_together_are_refused(tmp_path: Path) -> N
         await rows.put(stored)
         for run in server.rows["runs"]:
             run["request_hash"] = ""  # a request is repeated where it was sent
+        server.rows["sessions"][0]["share_digest"], server.rows["feedback"][0]["author"] = None, ""
         assert [line async for line in rows.export(session, {file})] == lines
 
 

@@ -17,6 +17,9 @@ STREAMS = {"native_stream_new_run", "native_follow_run"}
 PICTURES = {"native_draw", "native_get_run_file"}
 
 
+RATING = "PUT /native/v1/agents/{agent_id}/runs/{run_id}/feedback"
+
+
 async def document(folder: Path) -> dict[str, Any]:
     async with start_app(folder) as server:
         return await server.get(f"{server.url}/openapi.json")
@@ -41,9 +44,11 @@ async def test_the_document_is_valid_and_complete(tmp_path: Path) -> None:
         where = f"{method} {path}"
         assert operation["summary"], where
         assert operation["description"], where
-        page_key: list[dict[str, list[str]]] = [{"BetaKey": []}] if path.startswith("/native/v1/files") else []
-        assert operation["security"] == [{"ApiKey": []}, *page_key], where
-        assert {"401", "413", "422", "429", "500", "503"} <= set(operation["responses"]), where
+        is_public, is_of_visitors = "/shared/" in path, path.startswith("/native/v1/files") or where == RATING
+        page_key: list[dict[str, list[str]]] = [{"BetaKey": []}] if is_of_visitors else []
+        assert operation.get("security", []) == ([] if is_public else [{"ApiKey": []}, *page_key]), where
+        assert {"413", "422", "429", "500", "503"} <= set(operation["responses"]), where
+        assert ("401" in operation["responses"]) is not is_public, where
         assert ("404" in operation["responses"]) is ("{" in path or where == "POST /native/v1/keys"), where
         for status, answer in operation["responses"].items():
             if int(status) >= 400:
@@ -101,6 +106,7 @@ OUTPUTS = {
     "Follow a run and reconnect": "event: end",
     "Cancel, continue, rerun, fork": '"status":"cancelled"',
     "Resume from any run": '"status":"waiting"',
+    "Feedback": '"note":"Too long."',
     "Look inside a run": '"params_schema"',
     "Sessions": '"has_more":false',
     "Schedules": '"time_zone":"Europe/Berlin"',

@@ -1,0 +1,107 @@
+import logging
+import re
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.server.observability.logs import open_audit
+from tests.fakes.services import Reply
+from tests.server.http.app_server import ECHO, MODEL, AppServer, start_app
+from tests.server.http.native.native_client import PREFIX, native, native_agent, play_one, problem
+
+TOKEN = re.compile(r"/shared/(share-[A-Za-z0-9_-]{32})")
+
+
+def read_path(url: str) -> str:
+    """Return the path of what the page of a link reads."""
+    return f"{PREFIX}{url}"
+
+
+async def test_a_link_shows_messages_and_nothing_else_until_it_is_revoked(server: AppServer) -> None:
+    server.model.replies += [Reply("<think>Secret thought</think>Hello **Ada**")]
+    client, run = await play_one(server, MODEL, query="<img src=x onerror=alert(1)>")
+    session = f"/sessions/{run['session_id']}"
+    assert (await client.get(session)).json()["shared"] is False
+    made = await client.post(f"{session}/share")
+    assert (made.status_code, list(made.json())) == (201, ["url"])
+    url = made.json()["url"]
+    assert TOKEN.fullmatch(url)
+    shown = (await client.get(session)).json()
+    assert shown["shared"] is True
+    assert url.rpartition("/")[2] not in str(shown)
+    guest = server.stranger()
+    read = await guest.get(read_path(url))
+    assert read.headers["cache-control"] == "no-store"
+    whole = read.json()
+    assert set(whole) == {"title", "name", "messages"}
+    assert [(each["role"], each["content"]) for each in whole["messages"]] == [
+        ("user", "<img src=x onerror=alert(1)>"),
+        ("assistant", "Hello **Ada**"),
+    ]
+    assert {name for each in whole["messages"] for name in each} == {"role", "content", "reference", "create_ms"}
+    page = await guest.get(url)
+    headers = {name: page.headers[name] for name in ("cache-control", "x-robots-tag", "referrer-policy")}
+    assert headers == {"cache-control": "no-store", "x-robots-tag": "noindex", "referrer-policy": "no-referrer"}
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert "unsafe" not in page.headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+    replaced = (await client.post(f"{session}/share")).json()["url"]
+    assert problem(await guest.get(read_path(url))) == (404, "not-found")
+    assert (await guest.get(read_path(replaced))).json() == whole
+    assert (await client.delete(f"{session}/share")).status_code == 204
+    for gone in (url, replaced, f"/shared/share-{'x' * 32}", "/shared/x"):
+        assert problem(await guest.get(read_path(gone))) == (404, "not-found")
+        page = await guest.get(gone)
+        assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert (await client.get(session)).json()["shared"] is False
+    last = (await client.post(f"{session}/share")).json()["url"]
+    await client.delete(session)
+    assert problem(await guest.get(read_path(last))) == (404, "not-found")
+
+
+async def test_only_keys_of_the_tenant_make_and_revoke_links(server: AppServer) -> None:
+    client, run = await play_one(server, ECHO)
+    path = f"/sessions/{run['session_id']}/share"
+    url = (await client.post(path)).json()["url"]
+    page = await server.page()
+    strange = {"Authorization": f"Bearer {await server.new_key('stranger')}"}
+    other = native(server, await server.agent(ECHO, "Other"))
+    for method in ("POST", "DELETE"):
+        assert problem(await client.request(method, path, headers=page)) == (401, "unauthorized")
+        assert problem(await client.request(method, path, headers=strange)) == (404, "not-found")
+        assert problem(await other.request(method, path)) == (404, "not-found")
+    assert (await server.stranger().get(read_path(url))).status_code == 200
+
+
+async def test_a_copy_of_a_session_has_no_link(server: AppServer) -> None:
+    client, run = await play_one(server, ECHO)
+    await client.post(f"/sessions/{run['session_id']}/share")
+    copy = (await client.post(f"/runs/{run['id']}/fork", json={})).json()
+    assert (await client.get(f"/sessions/{copy['session_id']}")).json()["shared"] is False
+
+
+async def test_no_log_contains_the_token(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    audit = tmp_path / "audit.jsonl"
+    with open_audit(audit):
+        async with native_agent(tmp_path, ECHO, requests_per_minute_address=20) as (server, client):
+            run = (await client.post("/runs", json={"query": "hi"})).json()
+            url = (await client.post(f"/sessions/{run['session_id']}/share")).json()["url"]
+            statuses = [(await server.stranger().get(each)).status_code for each in (url, read_path(url)) * 20]
+    assert {200, 429} <= set(statuses)
+    assert "session.shared" in audit.read_text()
+    assert url.rpartition("/")[2] not in audit.read_text()
+
+
+async def test_an_operator_forbids_links(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, ECHO) as (server, client):
+        run = (await client.post("/runs", json={"query": "hi"})).json()
+        path = f"{PREFIX}/agents/{run['agent_id']}/sessions/{run['session_id']}/share"
+        url = (await client.post(f"/sessions/{run['session_id']}/share")).json()["url"]
+        headers = {"Authorization": f"Bearer {server.key}"}
+    async with start_app(tmp_path, shared_links=False) as server:
+        guest = server.stranger()
+        assert problem(await guest.get(read_path(url))) == (404, "not-found")
+        assert (await guest.get(url)).status_code == 404
+        assert problem(await guest.post(path, headers=headers)) == (403, "forbidden")
+        assert (await guest.delete(path, headers=headers)).status_code == 204
