@@ -43,7 +43,10 @@ function groupFindings(found) {
   return [...groups.values()].sort((first, second) => rank(first) - rank(second));
 }
 
-/** @param {{api: import("./api.js").Api, draft: Draft, onClose: () => void, onOpen: (agent: string) => void}} props */
+/**
+ * @param {{api: import("./api.js").Api, draft: Draft, onClose: () => void,
+ *   onOpen: (agent: string, title: string) => void}} props
+ */
 export function AddDialog({ api, draft, onClose, onOpen }) {
   const [title, setTitle] = useState(draft.title);
   const [problem, setProblem] = useState("");
@@ -51,7 +54,7 @@ export function AddDialog({ api, draft, onClose, onOpen }) {
   const create = async (/** @type {Event} */ event) => {
     event.preventDefault();
     try {
-      onOpen((await api.ragflow("agents", { body: { title, dsl: JSON.parse(draft.text) } })).id);
+      onOpen((await api.ragflow("agents", { body: { title, dsl: JSON.parse(draft.text) } })).id, title);
     } catch (/** @type {any} */ error) {
       setProblem(error.message);
     }

@@ -21,7 +21,7 @@ function ago(ms) {
   return new Intl.RelativeTimeFormat(language(), { numeric: "auto" }).format(-Math.floor(seconds / size) || 0, unit);
 }
 
-/** @param {{api: import("./api.js").Api, onOpen: (agent: string) => void}} props */
+/** @param {{api: import("./api.js").Api, onOpen: (agent: string, title: string) => void}} props */
 export function Agents({ api, onOpen }) {
   const [agents, setAgents] = useState(/** @type {any[] | null} */ (null));
   const [problem, setProblem] = useState("");
@@ -115,18 +115,21 @@ function useLacks(api, agents) {
   return lacks;
 }
 
-/** @param {{title: string, agents: any[], lacks: Record<string, number>, onOpen: (agent: string) => void}} props */
+/**
+ * @param {{title: string, agents: any[], lacks: Record<string, number>,
+ *   onOpen: (agent: string, title: string) => void}} props
+ */
 function Cards({ title, agents, lacks, onOpen }) {
   if (!agents.length) return null;
   return html`${title && html`<h2>${title}</h2>`}
     <ul class="cards">${agents.map((agent) => html`<li key=${agent.id}><${Card} agent=${agent} lacks=${lacks[agent.id]} onOpen=${onOpen} /></li>`)}</ul>`;
 }
 
-/** @param {{agent: any, lacks: number | undefined, onOpen: (agent: string) => void}} props */
+/** @param {{agent: any, lacks: number | undefined, onOpen: (agent: string, title: string) => void}} props */
 function Card({ agent, lacks, onOpen }) {
   const facts = [t(`kind-${agent.kind}`)];
   if (agent.sessions) facts.push(`${agent.sessions} ${t(agent.sessions === 1 ? "oneTalk" : "talks")}`, ago(agent.last_use_ms));
-  return html`<button type="button" class="card" onClick=${() => onOpen(agent.id)}>
+  return html`<button type="button" class="card" onClick=${() => onOpen(agent.id, agent.title)}>
     <${Sketch} nodes=${agent.nodes} edges=${agent.edges} />
     <b>${agent.picture && html`<img src=${agent.picture} alt="" width="20" height="20" />`}${shownTitle(agent.title)}</b>
     ${agent.description && html`<span class="about">${agent.description}</span>`}

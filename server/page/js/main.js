@@ -30,7 +30,7 @@ function App() {
   const [place, setPlace] = useState(readPlace);
   const [language, setLanguage] = useState(0);
   const [isRefused, setIsRefused] = useState(false);
-  const [title, setTitle] = useState("");
+  const [titled, setTitled] = useState({ agent: "", title: "" });
   const layout = useLayout();
   const enter = (/** @type {string} */ given) => {
     storeKey(given);
@@ -54,7 +54,8 @@ function App() {
   }, [key]);
 
   const isAgent = Boolean(key && place.agent && place.agent !== SETTINGS);
-  const name = !key ? "" : place.agent === SETTINGS ? t("settings") : isAgent ? shownTitle(title) : "";
+  const title = titled.agent === place.agent ? shownTitle(titled.title) : ""; // else it is not yet known
+  const name = !key ? "" : place.agent === SETTINGS ? t("settings") : isAgent ? title : "";
   useEffect(() => { document.title = name ? `${name} · ragflow-lg` : "ragflow-lg"; }, [name]);
 
   const { isAway, visit } = useReach(api);
@@ -69,9 +70,12 @@ function App() {
         ? html`<${SettingsView} api=${api} />`
       : place.agent
         ? html`<${Workspace} key=${place.agent} api=${api} agent=${place.agent} session=${place.session}
-            layout=${layout} onTitle=${setTitle}
+            layout=${layout} onTitle=${(/** @type {string} */ text) => setTitled({ agent: place.agent, title: text })}
             onSession=${(/** @type {string} */ session) => go(place.agent, session)} />`
-        : html`<${Agents} key=${visit} api=${api} onOpen=${(/** @type {string} */ agent) => go(agent)} />`}
+        : html`<${Agents} key=${visit} api=${api} onOpen=${(/** @type {string} */ agent, /** @type {string} */ text) => {
+          setTitled({ agent, title: text });
+          go(agent);
+        }} />`}
   </div>`;
 }
 

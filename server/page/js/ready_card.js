@@ -42,11 +42,13 @@ export function Opening({ api, agent, begin, isFirst, isDemo, onAsk }) {
         ${t("chooseModel")}</button>`}</div>`}
     ${hasBar && isOpen && card}
     ${isFirst && html`<div class="opening">
+      ${!begin && !problem && html`<div class="ghost" role="status" aria-label=${t("loading")}></div>`}
       ${begin?.prologue ? html`<article class="prologue" data-short=${begin.prologue.length <= MAX_GREETING}>
           <${Markdown} text=${begin.prologue} /></article>`
         : isChat && html`<h2>${t("greeting")}</h2>`}
       ${problem && html`<p class="problem" role="alert">${problem}</p>`}
       ${!hasBar && card}
+      ${!needs && !problem && html`<div class="ghost wide"></div>`}
       ${needs && isChat && html`<${Questions} needs=${needs} begin=${begin} onAsk=${onAsk} />`}</div>`}`;
 }
 

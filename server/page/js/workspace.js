@@ -34,7 +34,7 @@ export function Workspace({ api, agent, session, layout, onSession, onTitle }) {
     onSession(id);
     layout.closeDrawer();
   };
-  useEffect(() => { onTitle(talk.begin?.title ?? ""); }, [talk.begin?.title]);
+  useEffect(() => { if (talk.begin) onTitle(talk.begin.title); }, [talk.begin?.title]);
   const changes = { change: talk.talks.change, remove: talk.talks.remove, report: talk.report };
   const enlarge = html`<button type="button" class="icon-button enlarge" aria-label=${t(layout.isWhole ? "reduce" : "enlarge")}
     onClick=${layout.enlarge}><${Icon} name=${layout.isWhole ? "minimize-2" : "maximize-2"} /></button>`;

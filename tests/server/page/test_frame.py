@@ -1,10 +1,11 @@
 """The frame of the page: its theme, its columns and drawers, its landmarks, and the list of agents."""
 
+import asyncio
 import json
 import re
 from pathlib import Path
 
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
 from ragflow_lg.server.agents.canvas_file_agents import CanvasFiles
 from tests.fakes.browsers import needs_chromium
@@ -105,9 +106,25 @@ async def test_the_own_agents_come_first_and_a_file_is_dropped_anywhere(browser:
         await dialog.get_by_role("button", name="Add the agent").click()
         await expect(page).to_have_title("A guide · ragflow-lg")
 
+        await page.wait_for_load_state("networkidle")  # a late answer would say that the server can be reached
         await page.route("**/native/v1/agents?*", lambda route: route.abort())
         await page.get_by_role("link", name="Agents").click()
         await expect(page.get_by_text("The server cannot be reached. Trying again …")).to_be_visible()
         await page.unroute("**/native/v1/agents?*")
         await expect(page.locator(".card")).to_have_count(3)
         shown.problems.clear()  # Chromium reports the request that was refused
+
+        goes_on = asyncio.Event()
+
+        async def delay(route: Route) -> None:
+            await goes_on.wait()
+            await route.continue_()
+
+        for name in ("begin", "needs"):
+            await page.route(f"**/{name}", delay)
+        await page.get_by_role("button", name="Travel guide").click()
+        await expect(page).to_have_title("Travel guide · ragflow-lg")  # it is known from the list
+        await expect(page.get_by_role("textbox", name="Your message")).to_be_focused()
+        await expect(page.locator(".opening .ghost").first).to_be_visible()
+        goes_on.set()
+        await expect(page.locator(".opening .ghost")).to_have_count(0)
