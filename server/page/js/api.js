@@ -102,7 +102,7 @@ export class Api {
       response = await fetch(this.base + path, {
         method: method ?? (sent === undefined && !form ? "GET" : "POST"),
         headers: {
-          Authorization: `Bearer ${this.key}`,
+          ...(this.key ? { Authorization: `Bearer ${this.key}` } : {}),
           "X-RAGFlow-Compat": "0.27", // whatever the server's other clients are written for
           ...(this.visitor ? { [VISITOR_HEADER]: this.visitor } : {}),
           ...(sent === undefined ? {} : { "Content-Type": "application/json" }),
@@ -150,6 +150,14 @@ export class Api {
   /** @param {string} agent @param {string} rest @returns {string} A path of the native API. */
   path(agent, rest) {
     return `native/v1/agents/${encodeURIComponent(agent)}/${rest}`;
+  }
+
+  /**
+   * Store what the reader thinks of an answer.
+   * @param {string} agent @param {string} runId @param {import("./answer_tools.js").Feedback} feedback
+   */
+  rate(agent, runId, feedback) {
+    return this.request(this.path(agent, `runs/${runId}/feedback`), { method: "PUT", body: feedback });
   }
 
   /**

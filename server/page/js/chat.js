@@ -14,6 +14,7 @@ import { whole } from "./turns.js";
  * @typedef {{onSend: (text: string, files: File[]) => void, onStop: () => void, onAnswer: (id: string, values: any) => void,
  *   onCite: (chunk: any) => void, onContinue?: () => void, onGiveUp?: () => void,
  *   onRetry?: (text: string, files: File[]) => void,
+ *   onRate?: (runId: string, feedback: import("./answer_tools.js").Feedback) => Promise<any>,
  *   onResend?: (at: number, text: string) => void, onShowRun?: (runId: string, node?: string) => void}} Actions What a
  *   reader can do. `onResend` sends the question with a number again, in a new conversation; `onRetry` sends it in this one.
  */
@@ -79,6 +80,7 @@ function useTurnViews({ past, turn, problems, isBusy, steps, chosen }, actions) 
       onGiveUp=${actions.onGiveUp && (() => newest.current.onGiveUp?.())}
       onEdit=${canResend && each.query ? (/** @type {string} */ text) => resend(at, text) : undefined}
       onRetry=${question < 0 || isBusy ? undefined : retry}
+      onRate=${actions.onRate && ((/** @type {any} */ feedback) => newest.current.onRate?.(each.runId, feedback))}
       onShowRun=${actions.onShowRun && ((/** @type {string} */ node) => newest.current.onShowRun?.(each.runId, node))} />`;
   };
   const causes = [past, Boolean(turn), problems, isBusy, steps?.steps, steps?.problems, chosen];

@@ -25,7 +25,7 @@ export function Card({ place, chunk, text }) {
   const passage = String(chunk ? chunk.content ?? "" : text);
   return html`<div class="cite-card" role="note" dir="auto" style=${{ top: `${place.top}px`, left: `${place.start}px` }}>
     ${chunk && html`<strong>${placeOf(chunk)}</strong>`}
-    <p>${passage.length > MAX_PASSAGE ? `${passage.slice(0, MAX_PASSAGE)} …` : passage}</p></div>`;
+    ${passage && html`<p>${passage.length > MAX_PASSAGE ? `${passage.slice(0, MAX_PASSAGE)} …` : passage}</p>`}</div>`;
 }
 
 /** @param {{numbers: string[], chunks: Record<string, any>}} props `numbers` in the order of their marks. */

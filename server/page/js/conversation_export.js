@@ -15,8 +15,10 @@ export function toMarkdown(title, messages) {
     const sources = Object.entries(citedChunks(message)).map(([number, chunk]) =>
       `- [ID:${number}] ${plainLine(String(chunk.document_name ?? t("source")))}`);
     const cited = sources.length ? `\n\n${t("source")}:\n\n${sources.join("\n")}` : "";
+    const { rating, note } = message.feedback ?? {};
+    const rated = rating ? `\n\n${t("rated")}: ${t(`rate-${rating}`)}${note ? ` – ${plainLine(note)}` : ""}` : "";
     const time = message.create_ms ? ` · ${new Date(message.create_ms).toISOString()}` : "";
-    return `## ${t(message.role)}${time}\n\n${message.content}${cited}\n`;
+    return `## ${t(message.role)}${time}\n\n${message.content}${cited}${rated}\n`;
   });
   return [`# ${plainLine(title)}\n`, ...parts].join("\n");
 }

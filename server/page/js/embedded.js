@@ -79,11 +79,13 @@ function EmbeddedChat({ agent, apiKey }) {
     }
   };
 
+  const rate = (/** @type {string} */ runId, /** @type {any} */ body) => api.rate(agent, runId, body);
+
   return html`<${FileAccess.Provider} value=${openFile}><main class="embedded">
     <h1>${begin?.title ?? ""}</h1>
     <${Chat} past=${past} turn=${turn} problem=${problem} problems=${{}} isBusy=${isBusy} begin=${begin}
       inputs=${inputs} onInputs=${setInputs} onSend=${send} onStop=${() => running.current?.abort()} onAnswer=${answer}
-      onCite=${setChunk} onRetry=${send} />
+      onCite=${setChunk} onRetry=${send} onRate=${rate} />
     ${chunk && html`<${SourcePanel} chunk=${chunk} onClose=${() => setChunk(null)} />`}
   </main><//>`;
 }

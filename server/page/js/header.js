@@ -43,7 +43,8 @@ function PartSwitch({ part, icon, layout }) {
     aria-expanded=${layout.isShown(part)} onClick=${() => layout.toggle(part)}><${Icon} name=${icon} /></button>`;
 }
 
-function ThemeSwitch() {
+/** A button that goes on to the next theme. */
+export function ThemeSwitch() {
   const [theme, setTheme] = useState(chosenTheme);
   const label = `${t("theme")}: ${t(`theme-${theme}`)}`;
   const change = () => {

@@ -87,9 +87,9 @@ export function Markdown({ text, chunks = {}, onCite, isStreaming = false }) {
   const shown = blocks.map((block, at) => mark(convert(block, isStreaming && at === blocks.length - 1)));
   const click = (/** @type {any} */ event) => {
     const link = event.target.closest?.("a[data-file]");
-    if (link && open) {
-      event.preventDefault();
-      download(open, link.dataset.file, link.textContent).catch(() => undefined);
+    if (link) {
+      event.preventDefault(); // only a request with the key gets it
+      if (open) download(open, link.dataset.file, link.textContent).catch(() => undefined);
     }
     const number = event.target.closest?.("[data-cite]")?.dataset.cite;
     if (number && onCite && chunks[number]) onCite(number);

@@ -4,6 +4,7 @@ import { ANSWER_TEXTS } from "./answer_texts.js";
 import { FRAME_TEXTS } from "./frame_texts.js";
 import { INSPECTION_TEXTS } from "./inspection_texts.js";
 import { NEEDS_TEXTS } from "./needs_texts.js";
+import { SHARING_TEXTS } from "./sharing_texts.js";
 import { TALK_TEXTS } from "./talk_texts.js";
 
 /** @type {Record<string, [string, string]>} */
@@ -15,6 +16,7 @@ const TEXTS = {
   loading: ["Loading …", "加载中…"],
   nodeActions: ["What to do with this node", "节点操作"],
   ...NEEDS_TEXTS,
+  ...SHARING_TEXTS,
   ...TALK_TEXTS,
   agents: ["Agents", "智能体"],
   add: ["Add a canvas", "添加画布"],

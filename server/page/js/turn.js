@@ -15,7 +15,8 @@ import { citedChunks } from "./citations.js";
  *   nodes: Record<string, NodeState>, order: string[], visits: Visit[], records: any[], calls: Call[],
  *   pauses: any[], downloads: any[], spoken: string[], status: string,
  *   error: string, usage: any, startMs: number, endMs: number, checkpoint: string, isDemo?: boolean,
- *   stepsOf?: string, isEventless?: boolean}} Turn `stepsOf`: the run whose nodes and calls are to be loaded for it.
+ *   feedback?: import("./answer_tools.js").Feedback | null, stepsOf?: string,
+ *   isEventless?: boolean}} Turn `stepsOf`: the run whose nodes and calls are to be loaded for it.
  *   `isEventless`: they are what the log of its nodes says.
  */
 
@@ -28,7 +29,7 @@ export function newTurn(query, files = []) {
     runId: "", sessionId: "", lastId: "", query, files,
     shown: { text: "", thinking: "", isThinking: false, chunks: {} },
     nodes: {}, order: [], visits: [], records: [], calls: [], pauses: [], downloads: [], spoken: [],
-    status: "starting", error: "", usage: null, startMs: Date.now(), endMs: 0, checkpoint: "",
+    status: "starting", error: "", usage: null, startMs: Date.now(), endMs: 0, checkpoint: "", feedback: null,
   };
 }
 
@@ -49,8 +50,8 @@ export function fold(turn, frame) {
  * @param {Turn} turn @param {string} text @returns {Turn}
  */
 export function goOn(turn, text) {
-  const { files, shown, downloads, spoken, status, error, usage, startMs, endMs } = newTurn("");
-  return { ...turn, query: text, files, shown, downloads, spoken, status, error, usage, startMs, endMs };
+  const { files, shown, downloads, spoken, status, error, usage, startMs, endMs, feedback } = newTurn("");
+  return { ...turn, query: text, files, shown, downloads, spoken, status, error, usage, startMs, endMs, feedback };
 }
 
 /** @param {Turn} turn @returns {Turn} A turn that others follow. Of its open forms, the text of the last one stays. */
@@ -100,6 +101,7 @@ export function storedTurns(messages, runs) {
     else {
       turn.shown.text += withoutThinking(message.content);
       turn.shown.chunks = { ...turn.shown.chunks, ...citedChunks(message) };
+      turn.feedback = message.feedback ?? null;
     }
   }
   return turns.filter((turn) => turn.query || turn.files.length || turn.shown.text);
@@ -125,7 +127,8 @@ export function reopen(stored, run, runs, since) {
   if (isFollowed || !run) return { turn, earlier, isFollowed };
   const ended = end(turn, { run: { ...run, pauses, answer: taken.includes(answer) ? answer.content : "" }, error: null });
   const chunks = taken.includes(answer) ? citedChunks(answer) : {};
-  return { turn: { ...ended, shown: { ...ended.shown, chunks }, stepsOf: since ? "" : playerOf(run) }, earlier, isFollowed };
+  const feedback = answer?.feedback ?? null;
+  return { turn: { ...ended, feedback, shown: { ...ended.shown, chunks }, stepsOf: since ? "" : playerOf(run) }, earlier, isFollowed };
 }
 
 /** @param {any[]} pauses @returns {string} What the server stores as the text of a turn that only shows forms. */

@@ -1,6 +1,7 @@
 /** One turn of the conversation: the question, the line of facts, the answer or what stands for it, its forms and tools. */
 
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { AnswerTools } from "./answer_tools.js";
 import { FileLink } from "./files.js";
 import { PauseForm } from "./forms.js";
 import { Icon } from "./icons.js";
@@ -14,13 +15,14 @@ import { TurnEnd } from "./turn_end.js";
  * @typedef {{turn: import("./turn.js").Turn, problems: Record<string, string>, isLast: boolean, isBusy: boolean,
  *   isChosen: boolean, stepProblem?: string, onUnfold: () => void, onCite: (chunk: any) => void,
  *   onAnswer: (id: string, values: any) => void, onContinue?: () => void, onGiveUp?: () => void,
- *   onEdit?: (text: string) => void, onRetry?: () => void, onShowRun?: (node: string) => void}} Props
+ *   onEdit?: (text: string) => void, onRetry?: () => void, onShowRun?: (node: string) => void,
+ *   onRate?: (feedback: import("./answer_tools.js").Feedback) => Promise<any>}} Props
  */
 
 /** @param {Props} props */
 export function TurnView(props) {
   const { turn, problems, isLast, isBusy, isChosen, stepProblem, onUnfold, onCite, onAnswer, onGiveUp, onEdit, onRetry } = props;
-  const { onShowRun } = props;
+  const { onRate, onShowRun } = props;
   const { shown } = turn;
   const isRunning = isOpen(turn);
   const hasSteps = onShowRun || shown.thinking;
@@ -45,7 +47,8 @@ export function TurnView(props) {
         ${turn.pauses.map((pause) => html`<${PauseForm} key=${pause.id} pause=${pause} title=${turn.nodes[pause.node]?.title ?? ""}
           problems=${problems} isBusy=${isBusy} onAnswer=${onAnswer} onGiveUp=${onGiveUp} />`)}
       </article>
-      ${isEnded && html`<${AnswerTools} text=${shown.text} onRetry=${turn.status === "failed" ? undefined : onRetry} />`}
+      ${isEnded && html`<${AnswerTools} key=${turn.runId} text=${shown.text} feedback=${turn.feedback}
+        onRetry=${turn.status === "failed" ? undefined : onRetry} onRate=${turn.runId ? onRate : undefined} />`}
     </div>`}`;
 }
 
@@ -72,14 +75,4 @@ function Question({ text, files, onEdit }) {
     ${onEdit && html`<p class="message-tools"><button type="button" aria-label=${t("edit")} title=${t("edit")}
       onClick=${() => setDraft(text)}><${Icon} name="pencil" /></button></p>`}
   </div>`;
-}
-
-/** @param {{text: string, onRetry?: () => void}} props */
-function AnswerTools({ text, onRetry }) {
-  const [isCopied, setCopied] = useState(false);
-  const copy = () => navigator.clipboard?.writeText(text).then(() => setCopied(true), () => undefined);
-  const name = t(isCopied ? "copied" : "copy");
-  return html`<p class="message-tools">
-    ${text && html`<button type="button" aria-label=${name} title=${name} onClick=${copy}><${Icon} name=${isCopied ? "check" : "copy"} /></button>`}
-    ${onRetry && html`<button type="button" aria-label=${t("retry")} title=${t("retry")} onClick=${onRetry}><${Icon} name="refresh-cw" /></button>`}</p>`;
 }

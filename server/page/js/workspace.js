@@ -1,6 +1,6 @@
 /** One agent: its conversations, the chat, the graph and the panels beside each other. */
 
-import { html, useCallback, useEffect } from "../vendor/preact.js";
+import { html, useCallback, useEffect, useState } from "../vendor/preact.js";
 import { Chat } from "./chat.js";
 import { useConversation } from "./conversation.js";
 import { ConversationMenu } from "./conversation_menu.js";
@@ -11,6 +11,7 @@ import { Opening } from "./ready_card.js";
 import { RunView, useRunView } from "./run_view.js";
 import { SessionList } from "./session_list.js";
 import { titleOf } from "./sessions.js";
+import { ShareDialog } from "./sharing.js";
 import { t } from "./texts.js";
 
 /**
@@ -36,6 +37,7 @@ export function Workspace({ api, agent, session, layout, onSession, onTitle }) {
   };
   useEffect(() => { if (talk.begin) onTitle(talk.begin.title); }, [talk.begin?.title]);
   const changes = { change: talk.talks.change, remove: talk.talks.remove, report: talk.report };
+  const rate = (/** @type {string} */ runId, /** @type {any} */ feedback) => api.rate(agent, runId, feedback);
   const enlarge = html`<button type="button" class="icon-button enlarge" aria-label=${t(layout.isWhole ? "reduce" : "enlarge")}
     onClick=${layout.enlarge}><${Icon} name=${layout.isWhole ? "minimize-2" : "maximize-2"} /></button>`;
   const opening = (/** @type {boolean} */ isFirst) => html`<${Opening} api=${api} agent=${agent} begin=${talk.begin}
@@ -44,12 +46,12 @@ export function Workspace({ api, agent, session, layout, onSession, onTitle }) {
   return html`<${FileAccess.Provider} value=${openFile}><div class="workspace" data-panel=${layout.panel} data-drawer=${layout.drawer}
     style=${{ "--share": `${layout.share}%` }}>
     <${SessionList} api=${api} agent=${agent} talks=${talk.talks} session=${session} changes=${changes} onSession=${show} />
-    <main class="talk"><${TalkHead} row=${talk.talks.own} changes=${changes} onSave=${talk.save} />
+    <main class="talk"><${TalkHead} api=${api} agent=${agent} talks=${talk.talks} changes=${changes} onSave=${talk.save} />
       <${Chat} past=${talk.past} turn=${talk.turn} problem=${talk.problem} problems=${talk.problems} isBusy=${talk.isBusy}
       begin=${talk.begin}
       inputs=${talk.inputs} onInputs=${talk.setInputs} opening=${opening} onSend=${talk.send} onStop=${talk.stop} onAnswer=${talk.answer}
       onContinue=${() => talk.continueRun()} onGiveUp=${talk.giveUp} onCite=${cite} onResend=${talk.resend}
-      steps=${talk.steps} chosen=${talk.chosen} onShowRun=${showRun} /></main>
+      steps=${talk.steps} chosen=${talk.chosen} onShowRun=${showRun} onRate=${rate} /></main>
     <${Divider} layout=${layout} />
     <section class="side" aria-label=${t("runPanel")}>
       <${RunView} api=${api} agent=${agent} session=${session} panel=${panel} talk=${talk} tools=${enlarge} /></section>
@@ -59,14 +61,21 @@ export function Workspace({ api, agent, session, layout, onSession, onTitle }) {
 
 /**
  * The name of the conversation that is open, and what can be done with it.
- * @param {{row: any, changes: import("./conversation_menu.js").Changes, onSave: (format: "md"|"json") => void}} props
+ * @param {{api: import("./api.js").Api, agent: string, talks: ReturnType<typeof import("./sessions.js").useSessions>,
+ *   changes: import("./conversation_menu.js").Changes, onSave: (format: "md"|"json") => void}} props
  */
-function TalkHead({ row, changes, onSave }) {
+function TalkHead({ api, agent, talks, changes, onSave }) {
+  const [isSharing, setSharing] = useState(false);
+  const row = talks.own;
   const items = [
+    { label: t("share"), icon: "share-2", onSelect: () => setSharing(true) },
     { label: t("exportMarkdown"), icon: "download", onSelect: () => onSave("md") },
     { label: t("exportJson"), icon: "download", onSelect: () => onSave("json") },
   ];
   const title = row ? titleOf(row) : t("newSession");
   return html`<header class="talk-head"><h1 title=${title}>${title}</h1>
-    ${row && html`<${ConversationMenu} label=${t("talkMenu")} row=${row} changes=${changes} items=${items} />`}</header>`;
+    ${row && html`<${ConversationMenu} label=${t("talkMenu")} row=${row} changes=${changes} items=${items} />`}
+    ${row && isSharing && html`<${ShareDialog} api=${api} path=${api.path(agent, `sessions/${row.id}/share`)} isShared=${row.shared}
+      onChange=${(/** @type {boolean} */ shared) => { talks.note({ ...row, shared }); talks.listSessions(); }}
+      onClose=${() => setSharing(false)} />`}</header>`;
 }
