@@ -151,8 +151,8 @@ class RunControl(AgentSessions):
         if version is not None:
             await self._require_continuable(runner, target)
         state = await runner.state(target)
-        name = name or await _name_branch(runner, session, target, state, node)
-        copy = await self._copy(session, target, name, state, version=version)
+        name = name or await _name_branch(runner, session, target, state, changes, node)
+        copy = await self._copy(session, target, name, state, changes, version=version)
         try:
             return await self._play(copy, rerun, None, parent=run.id)
         except (BusyError, StreamError):  # nothing has run
@@ -201,9 +201,9 @@ class RunControl(AgentSessions):
         if version.id != session.version_id:
             await self._require_continuable(runner, target)
         state = await runner.state(target)
-        name = name or await _name_branch(runner, session, target, state)
+        name = name or await _name_branch(runner, session, target, state, changes)
         answered_by = "" if record.status == "running" else record.run_id
-        await self._copy(session, target, name, state, answered_by=answered_by, version=version)
+        await self._copy(session, target, name, state, changes, answered_by=answered_by, version=version)
         row = RunRow(
             id=record.run_id,
             agent_id=self._agent.id,
@@ -381,13 +381,15 @@ class RunControl(AgentSessions):
         target: str,
         name: str,
         state: Mapping[str, Any],
+        changes: Mapping[str, Any] | None,
         *,
         answered_by: str = "",
         version: VersionRow | None = None,
     ) -> SessionRow:
         """Create a copy of a session, with the messages up to the given state, that may use another version.
 
-        ``answered_by`` is the run to which the last answer belongs in the copy, or ``""`` if its turn is still open.
+        ``answered_by`` is the run to which the last answer belongs in the copy, or ``""`` if its turn is still open:
+        it then shows the question that ``changes`` have put in place of the user's.
         """
         copy = copy_session(session, target, name, version, self._app_state.now_ms())
         copy.stored_bytes = self._app_state.store.take_written_bytes(target)
@@ -396,6 +398,9 @@ class RunControl(AgentSessions):
         copies = copy_messages(messages_before(messages, users, is_open=not answered_by), target)
         if answered_by and copies and copies[-1].role == "assistant":
             copies[-1].run_id = answered_by
+        asked = next((row for row in reversed(copies) if row.role == "user"), None)
+        if not answered_by and asked is not None and asked.content == _question(state):
+            asked.content = _question(state, changes)
         await self._sessions.add(copy, *copies)
         return copy
 
@@ -404,8 +409,19 @@ BRANCH = "↳ "
 """What the names of sessions begin with that were made from others."""
 
 
+def _question(state: Mapping[str, Any], changes: Mapping[str, Any] | None = None) -> str:
+    """Return what the user has asked in the last turn, or what ``changes`` have put in its place."""
+    questions = [payload for role, payload in state.get("history") or () if role == "user"]
+    return to_text((changes or {}).get("sys.query", questions[-1])) if questions else ""
+
+
 async def _name_branch(
-    runner: Runner, session: SessionRow, target: str, state: Mapping[str, Any], node: str = ""
+    runner: Runner,
+    session: SessionRow,
+    target: str,
+    state: Mapping[str, Any],
+    changes: Mapping[str, Any] | None,
+    node: str = "",
 ) -> str:
     """Return a name that says where a new session begins: the node that runs next, and the question of its turn."""
     following: Sequence[str] = [node]
@@ -415,8 +431,7 @@ async def _name_branch(
             newest = await anext(steps, None)
         following = newest.next if newest is not None else ()
     titles = ", ".join((id_ in nodes and nodes[id_].title) or id_ for id_ in following)
-    questions = [payload for role, payload in state.get("history") or () if role == "user"]
-    question = to_text(questions[-1]) if titles and questions else session.name.removeprefix(BRANCH)
+    question = (titles and _question(state, changes)) or session.name.removeprefix(BRANCH)
     return BRANCH + ": ".join(part for part in (titles, " ".join(question.split())) if part)
 
 

@@ -132,6 +132,13 @@ async def test_a_turn_is_rerun_from_a_node_with_changed_values(server: AppServer
     assert server.model.requests[-1][1].messages[-1]["content"] == "edited"
     session = (await client.get(f"/sessions/{again['session_id']}")).json()
     assert (session["name"], [message["content"] for message in session["messages"]]) == ("Again", ["hi", "three"])
+    server.model.replies += [Reply("four"), Reply("five")]
+    body = {"node": "LLM:0", "changes": {"sys.query": "Other?"}}
+    other = (await client.post(f"/runs/{run['id']}/rerun", json=body)).json()
+    assert server.model.requests[-2][1].messages[-1]["content"] == "Other?"
+    session = (await client.get(f"/sessions/{other['session_id']}")).json()
+    texts = [message["content"] for message in session["messages"]]
+    assert (session["name"], texts, other["question"]) == ("↳ LLM:0: Other?", ["Other?", "five"], "Other?")
     for wrong in ({"node": "LLM:9"}, {"node": "LLM:1", "round": 3}, {"node": "LLM:1", "changes": {"env.nothing": 1}}):
         assert problem(await client.post(f"/runs/{run['id']}/rerun", json=wrong)) == (422, "place-unknown")
 
