@@ -51,7 +51,7 @@ export async function play(api, agent, turn, request, show, signal) {
       }
       if (run && run.status !== "running") return finish(now, run, show);
       if (run) {
-        now = { ...cut(now, ended), lastId: "" }; // the server continues it by itself, with events of its own
+        now = { ...cut(now, ended, true), lastId: "" }; // the server continues it by itself, with events of its own
         next = null;
       } else if (error instanceof ApiError && error.status && error.status < 500) {
         if (error.status !== 409 || !isContinued) throw error;

@@ -9,7 +9,8 @@ import { citedChunks } from "./citations.js";
  * @typedef {{id: string, node: string, path: string, tool: string, title: string, arguments: any, result: any,
  *   error: string, seconds: number, status: "running"|"done"|"failed"}} Call
  * @typedef {{node: string, title: string, type: string, startMs: number, seconds: number, error: string,
- *   status: Status, inputs?: any, outputs?: any}} Visit One execution of a node.
+ *   status: Status, inputs?: any, outputs?: any, isRepeated?: boolean}} Visit One execution of a node. `isRepeated`: its
+ *   events come once more.
  * @typedef {{text: string, thinking: string, isThinking: boolean, chunks: Record<string, any>}} Shown
  * @typedef {{runId: string, sessionId: string, lastId: string, query: string, files: any[], shown: Shown,
  *   nodes: Record<string, NodeState>, order: string[], visits: Visit[], records: any[], calls: Call[],
@@ -181,6 +182,10 @@ function beginVisit(turn, data) {
     node: data.component_id, title: data.component_name || data.component_id, type: data.component_type,
     startMs: now - given > 2000 ? given : now, seconds: 0, error: "", status: /** @type {"running"} */ ("running"),
   };
+  const repeated = turn.visits.findIndex((other) => other.node === visit.node && other.isRepeated);
+  if (repeated >= 0) {
+    return { ...turn, visits: turn.visits.map((other, at) => (at === repeated ? { ...other, isRepeated: false } : other)) };
+  }
   const before = turn.visits.findLastIndex((other) => other.node === visit.node);
   if (turn.visits[before]?.status !== "waiting") return { ...turn, visits: [...turn.visits, visit] };
   return { ...turn, visits: turn.visits.map((other, at) => (at === before ? visit : other)) }; // it goes on
@@ -188,11 +193,12 @@ function beginVisit(turn, data) {
 
 /**
  * Return a turn that another run continues: nodes that ran begin again, and Messages that were not complete.
- * @param {Turn} turn @param {number} ended The length of the text of complete Messages. @returns {Turn}
+ * @param {Turn} turn @param {number} ended The length of the text of complete Messages.
+ * @param {boolean} [isRepeated] Whether the events of the nodes that have finished come once more. @returns {Turn}
  */
-export function cut(turn, ended) {
+export function cut(turn, ended, isRepeated = false) {
   const visits = turn.visits.map((visit) => (visit.status === "running"
-    ? { ...visit, status: /** @type {"waiting"} */ ("waiting") } : visit));
+    ? { ...visit, status: /** @type {"waiting"} */ ("waiting") } : { ...visit, isRepeated: isRepeated && visit.status !== "waiting" }));
   return { ...turn, visits, shown: { ...turn.shown, text: turn.shown.text.slice(0, ended), thinking: "", isThinking: false } };
 }
 

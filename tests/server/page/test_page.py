@@ -170,6 +170,9 @@ async def test_the_page_goes_on_when_its_server_is_killed(browser: Browser, tmp_
                 for node in ("LLM:0", "Message:0"):  # the events of the run that goes on are followed
                     await expect(page.locator(f"[data-node='{node}']")).to_have_attribute("data-status", "done")
                 assert "".join(words).split() == (await page.locator(".message.assistant").inner_text()).split()
+                await page.get_by_role("tab", name="Run").click()
+                titles = page.locator(".visit-rows [data-kind='node'] b")
+                await expect(titles).to_have_text(["begin", "LLM:0", "Message:0"])  # each once
                 await page.goto("about:blank")  # it must not ask the server that ends now
                 shown.problems.clear()  # the requests while there was no server
             finally:
