@@ -56,7 +56,7 @@ export function Agents({ api, onOpen }) {
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     ${!agents && !problem && html`<ul class="cards" aria-busy="true" aria-label=${t("loading")}>${FRAMES.map((each) => html`
       <li key=${each} class="card frame"></li>`)}</ul>`}
-    ${isEmpty && html`<div class="drop"><${Icon} name="file" /><p>${t("dropExport")}</p>${add}</div>`}
+    ${isEmpty && html`<div class="drop-place"><${Icon} name="file" /><p>${t("dropExport")}</p>${add}</div>`}
     <${Cards} title=${examples.length ? t("ownAgents") : ""} agents=${own} lacks=${lacks} onOpen=${onOpen} />
     <${Cards} title=${t("exampleAgents")} agents=${examples} lacks=${lacks} onOpen=${onOpen} />
     ${text && agents && !shown.length && html`<p class="hint" role="status">${t("nothingFound")}</p>`}

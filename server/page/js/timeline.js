@@ -101,6 +101,6 @@ export function gaveOf(outputs, titleOf) {
     !name.startsWith("_") && name !== "tips" && value !== null && value !== ""); // what a form asks is no result
   const text = values.map(([, value]) => value).find((value) => typeof value === "string") ?? values[0]?.[1];
   if (text === undefined) return "";
-  return (typeof text === "string" ? text : toText(text)).replace(/<think>[\s\S]*?<\/think>/g, "").replace(/\s+/g, " ").trim()
+  return (typeof text === "string" ? text : toText(text)).replace(/<think>[\s\S]*?<\/think>/g, "").replace(/\*\*/g, "").replace(/\s+/g, " ").trim()
     .slice(0, MAX_GAVE);
 }

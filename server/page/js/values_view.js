@@ -5,6 +5,8 @@ import { Icon } from "./icons.js";
 import { fromText, toText } from "./shown_values.js";
 import { t } from "./texts.js";
 
+/** What the user has written: the one value of the engine that its readers look for. */
+const QUESTION = "sys.query";
 /** @type {Record<string, string>} */
 const BADGES = { added: "wasAdded", changed: "wasChanged", removed: "wasRemoved" };
 
@@ -69,7 +71,7 @@ function MomentView({ step, load, titleOf, forking, Difference }) {
   const before = Object.fromEntries(moment.variables.map((/** @type {any} */ one) => [one.name, one.value]));
   const changes = Object.fromEntries(Object.entries(edits).map(([name, text]) => [name, fromText(text, before[name])]));
   const edit = (/** @type {string} */ name) => (/** @type {string | null} */ text) => setEdits(withEdit(edits, name, text));
-  const isOwn = (/** @type {any} */ one) => one.name.startsWith("sys.");
+  const isOwn = (/** @type {any} */ one) => one.name.startsWith("sys.") && one.name !== QUESTION;
   const changed = moment.variables.filter((/** @type {any} */ one) => one.change !== "same");
   const rest = moment.variables.filter((/** @type {any} */ one) => one.change === "same"
     && `${nameOf(one.name, titleOf)} ${toText(one.value)}`.toLowerCase().includes(wanted.trim().toLowerCase()));
