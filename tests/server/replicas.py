@@ -104,10 +104,20 @@ async def running_replicas(settings: Path, count: int, *, plays: bool = True) ->
 
 
 async def start_replica(
-    settings: Path, key: str, port: int = 0, program: Program = RAGFLOW_LG, *, plays: bool = True
+    settings: Path,
+    key: str,
+    port: int = 0,
+    program: Program = RAGFLOW_LG,
+    *,
+    plays: bool = True,
+    model: str = "any@Mock",
 ) -> Replica:
-    """Start a server; without a ``key``, it is the first one and creates the key."""
-    arguments: list[Any] = ["serve", "--port", str(port), "--model", "any@Mock", "--settings", settings]
+    """Start a server; without a ``key``, it is the first one and creates the key.
+
+    ``model`` replaces those of the canvases; if it is empty, the settings say which models answer.
+    """
+    arguments: list[Any] = ["serve", "--port", str(port), "--settings", settings]
+    arguments += ["--model", model] if model else []
     arguments += [] if plays else ["--no-worker"]
     process = await program.start(arguments, settings.parent)
     assert process.stdout is not None
