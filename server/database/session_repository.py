@@ -50,6 +50,8 @@ class SessionQuery(Struct, frozen=True):
     order: Literal["create", "update"] = "update"
     is_descending: bool = True
     has_pinned_first: bool = False
+    has_names: bool = False
+    """Whether ``keywords`` are searched in names as well, not only in messages."""
 
 
 async def find_older_sessions(database: Database, before_ms: int, after: str, limit: int) -> list[tuple[str, str, str]]:
@@ -91,8 +93,10 @@ class SessionRepository(TenantRepository[SessionRow]):
             if self._database.keys is not None:
                 raise RequestError("Messages cannot be searched, because they are encrypted in the database.", 101)
             contains = MessageRow.content.contains(query.keywords, autoescape=True)
-            matches = select(MessageRow.session_id).where(*self._mine(MessageRow), contains)
-            statement = statement.where(SessionRow.id.in_(matches))
+            matches = SessionRow.id.in_(select(MessageRow.session_id).where(*self._mine(MessageRow), contains))
+            if query.has_names:
+                matches |= SessionRow.name.contains(query.keywords, autoescape=True)
+            statement = statement.where(matches)
         if query.from_ms:
             statement = statement.where(SessionRow.create_ms >= query.from_ms)
         if query.until_ms:
@@ -147,6 +151,12 @@ class SessionRepository(TenantRepository[SessionRow]):
         place = tuple_(MessageRow.session_id, MessageRow.number)
         found = select(MessageRow).where(*mine, place.in_(first.group_by(MessageRow.session_id)))
         return {row.session_id: _cut_around(row.content, text) for row in await self._database.all(found)}
+
+    async def first_question(self, session_id: str) -> str:
+        """Return the first message of a session's user, or ``""``."""
+        mine = self._mine(MessageRow, session_id=session_id, role="user")
+        row = await self._database.first(select(MessageRow).where(*mine).order_by(MessageRow.number).limit(1))
+        return row.content if row is not None else ""
 
     async def answers(self, run_ids: Sequence[str]) -> dict[str, str]:
         """Return the answers that runs have given, by run."""

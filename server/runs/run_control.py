@@ -32,6 +32,7 @@ from ragflow_lg.server.runs.agent_runs import AgentSessions, busy_error
 from ragflow_lg.server.runs.continuation import NEVER_BEGAN
 from ragflow_lg.server.runs.stored_sessions import fork_session
 from ragflow_lg.server.runs.turn_session import (
+    NAME_CHARS,
     TurnSession,
     answer_text,
     copy_messages,
@@ -277,8 +278,10 @@ class RunControl(AgentSessions):
         audit("session.changed", agent=self._agent.id, session=session.id, version=version_id)
 
     async def change_session(self, session: SessionRow, **values: str | bool | None) -> None:
-        """Change what a session's owner may choose, such as its name. None leaves a value as it is."""
+        """Change what a session's owner may choose. None leaves a value; no name becomes the first question."""
         changed = {name: value for name, value in values.items() if value is not None}
+        if changed.get("name") == "":
+            changed["name"] = (await self._sessions.first_question(session.id))[:NAME_CHARS]
         if changed:
             await self._sessions.set(session.id, **changed)
             audit("session.changed", agent=self._agent.id, session=session.id, what=",".join(changed))

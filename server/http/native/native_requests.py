@@ -218,7 +218,7 @@ class SessionChange(Body):
 
     model_config = with_examples({"name": "Where is the parcel?"}, {"pinned": True})
 
-    name: Annotated[Annotated[Line, Field(min_length=1)] | None, Field(description="Name of the session.")] = None
+    name: Annotated[Line | None, Field(description="Name of the session; if empty, its first question.")] = None
     pinned: Annotated[
         Annotated[bool, Field(strict=True)] | None, Field(description="Whether lists begin with the session.")
     ] = None

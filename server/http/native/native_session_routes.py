@@ -69,13 +69,15 @@ async def list_sessions(
     control: Control,
     user_id: Annotated[str, Query(max_length=255, description="Only sessions of this user.")] = "",
     keywords: Annotated[
-        str, Query(max_length=255, description="Only sessions with a message that contains this.")
+        str, Query(max_length=255, description="Only sessions with this in the name or in a message.")
     ] = "",
     page: Page = 1,
     page_size: PageSize = 30,
 ) -> SessionListAnswer:
     """List sessions: pinned ones first, then most recently used first."""
-    query = SessionQuery(user_id=user_id, keywords=keywords, page=page, page_size=page_size, has_pinned_first=True)
+    query = SessionQuery(
+        user_id=user_id, keywords=keywords, page=page, page_size=page_size, has_pinned_first=True, has_names=True
+    )
     sessions = SessionRepository(get_app_state(request).database, agent.tenant)
     rows, total = await sessions.find(agent.id, query)
     excerpts = await sessions.excerpts([row.id for row in rows], keywords) if keywords else {}

@@ -24,15 +24,17 @@ export function SessionList({ api, agent, talks, session, changes, onSession }) 
   const found = useFound(api, agent, wanted.trim(), talks.sessions);
   const named = talks.sessions.filter((row) => titleOf(row).toLowerCase().includes(text));
   const excerpts = new Map(found.map(({ id, excerpt }) => [id, excerpt]));
+  const first = useRef(/** @type {HTMLElement | null} */ (null));
+  const remove = (/** @type {string} */ id) => changes.remove(id).then(() => first.current?.focus()); // its row is gone
   const shown = [...named, ...found.filter((each) => !named.some(({ id }) => id === each.id))];
   return html`<nav class="sessions" aria-label=${t("sessions")}>
-    <button type="button" class="primary" onClick=${() => onSession("")}><${Icon} name="plus" /> ${t("newSession")}</button>
+    <button type="button" class="primary" ref=${first} onClick=${() => onSession("")}><${Icon} name="plus" /> ${t("newSession")}</button>
     <input type="search" placeholder=${t("search")} aria-label=${t("searchSessions")} value=${wanted}
       onInput=${(/** @type {any} */ event) => setWanted(event.target.value)} />
     ${inGroups(shown).map(([group, rows]) => html`<section key=${group} aria-labelledby=${`talks-${group}`}>
       <h2 id=${`talks-${group}`}>${t(group)}</h2>
       <ul>${rows.map((row) => html`<${Row} key=${row.id} agent=${agent} row=${row} isOpen=${row.id === session} text=${text}
-        excerpt=${excerpts.get(row.id) ?? ""} changes=${changes} onSession=${onSession} />`)}</ul></section>`)}
+        excerpt=${excerpts.get(row.id) ?? ""} changes=${{ ...changes, remove }} onSession=${onSession} />`)}</ul></section>`)}
     ${text && !shown.length && html`<p class="hint" role="status">${t("nothingFound")}</p>`}
     ${!text && talks.hasMore && html`<${More} key=${talks.sessions.length} onMore=${talks.more} />`}
   </nav>`;

@@ -58,12 +58,17 @@ async def test_a_session_is_renamed_pinned_and_found_with_its_state(server: AppS
     assert {row["excerpt"] for row in rows} == {""}
     (found,) = (await client.get("/sessions?keywords=PARCEL")).json()["sessions"]
     assert found["excerpt"] == f"…{'x ' * 30}parcel{' y' * 30}…"
+    (found,) = (await client.get("/sessions?keywords=size&page_size=1")).json()["sessions"]
+    assert (found["id"], found["name"], found["excerpt"]) == (waiting, "Size", "Which size?")
+    (found,) = (await client.get("/sessions?keywords=thir")).json()["sessions"]
+    assert (found["id"], found["excerpt"]) == (empty["id"], "")
+    assert (await client.patch(path, json={"name": ""})).json() == {**changed, "name": long[:250]}
     run_id = (await client.get(f"/runs?session_id={waiting}")).json()["runs"][0]["id"]
     await client.post(f"/runs/{run_id}/cancel")
     assert (await client.get(path)).json()["status"] == "cancelled"
     await client.patch(path, json={"pinned": False})
     assert (await client.get("/sessions")).json()["sessions"][-1]["id"] == waiting
-    for invalid in ({"name": ""}, {"name": "x" * 256}, {"pinned": 1}, {"colour": "red"}):
+    for invalid in ({"name": "x" * 256}, {"pinned": 1}, {"colour": "red"}):
         assert problem(await client.patch(path, json=invalid)) == (422, "invalid")
     other = native(server, await server.agent(ECHO, "Other"))
     assert problem(await other.patch(path, json={"name": "Mine"})) == (404, "not-found")

@@ -1,0 +1,146 @@
+"""The list of conversations in a real Chromium: names, pins, states, search, deletion, and what is older."""
+
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import Browser, Page, expect
+
+from ragflow_lg.server.database.session_repository import SessionRepository
+from ragflow_lg.server.database.tables import SessionRow
+from tests.fakes.browsers import needs_chromium
+from tests.fakes.services import Reply
+from tests.server.http.app_server import MODEL, AppServer, start_app
+from tests.server.http.native.native_client import native
+from tests.server.page.visits import OF_TALK, ask, choose_action, open_agent, visit
+
+pytestmark = needs_chromium
+
+DAY_MS = 86_400_000
+
+
+async def groups(page: Page) -> dict[str, list[str]]:
+    """Return the names of the listed conversations by group."""
+    return await page.evaluate(
+        "() => Object.fromEntries([...document.querySelectorAll('.sessions section')].map((group) =>"
+        " [group.querySelector('h2').textContent,"
+        " [...group.querySelectorAll('.talk-name')].map((name) => name.textContent)]))"
+    )
+
+
+async def change(server: AppServer, session: str, **values: Any) -> None:
+    await SessionRepository(server.app_state.database, server.tenant).set(session, **values)
+
+
+async def test_conversations_are_renamed_pinned_found_and_deleted(browser: Browser, tmp_path: Path) -> None:
+    replies = [
+        Reply(text="It left **Hamburg**."),
+        Reply(text="Until Friday."),
+        Reply(error="Broken."),
+        Reply(hangs=True),
+    ]
+    async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
+        page = shown.page
+        agent = await open_agent(server, page, MODEL)
+        now = server.app_state.now_ms()
+        client = native(server, agent)
+        for age, question in enumerate(("Where is my **parcel**?", "# Opening hours", "A refund")):
+            session = (await client.post("/runs", json={"query": question})).json()["session_id"]
+            await change(server, session, update_ms=now - age * DAY_MS)
+        await page.reload()
+        await ask(page, "Slow")
+        rows, name = page.locator(".sessions li"), page.get_by_role("textbox", name="Name of the conversation")
+        await expect(rows).to_have_count(4)
+        await expect(rows.filter(has_text="Slow").get_by_role("img", name="running")).to_be_visible()
+        await expect(rows.filter(has_text="A refund").get_by_role("img", name="failed")).to_be_visible()
+        assert list((await groups(page)).items()) == [
+            ("Today", ["Slow", "Where is my parcel?"]),
+            ("Yesterday", ["Opening hours"]),
+            ("Earlier", ["A refund"]),
+        ]
+
+        await choose_action(page, "Delete", OF_TALK)
+        await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        await expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("already running")
+        shown.problems.clear()  # Chromium reports the status 409 as an error
+        await page.keyboard.press("Escape")
+        await page.get_by_role("button", name="Stop").click()
+
+        await page.get_by_role("link", name="Where is my parcel?").click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Where is my parcel?")
+        await choose_action(page, "Rename", OF_TALK)
+        await expect(name).to_be_focused()
+        await page.keyboard.type("Parcel <b>12</b>")  # over the old name, which is selected
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Parcel <b>12</b>")
+        await expect(page.locator(".sessions [aria-current='page']")).to_have_text("Parcel <b>12</b>")
+        await expect(page.get_by_role("button", name=OF_TALK)).to_be_focused()
+        await choose_action(page, "Pin", OF_TALK)
+        await expect(page.get_by_role("heading", name="Pinned")).to_be_visible()
+        assert (await groups(page))["Pinned"] == ["Parcel <b>12</b>"]
+
+        other = await browser.new_page()
+        await other.goto(f"{server.url}/#key={server.key}")
+        await other.goto(page.url)
+        await expect(other.get_by_role("heading", level=1)).to_have_text("Parcel <b>12</b>")
+        search = page.get_by_role("searchbox", name="Search conversations")
+        await search.fill("hamburg")
+        await expect(page.locator(".excerpt")).to_have_text("It left Hamburg.")
+        await expect(page.locator(".sessions mark")).to_have_text("Hamburg")
+        await expect(rows).to_have_count(1)
+        await search.fill("open")
+        await expect(page.locator(".sessions mark")).to_have_text("Open")
+        await search.fill("")
+
+        await choose_action(page, "Rename", OF_TALK)
+        await name.fill("")
+        await page.get_by_role("button", name="Save").click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Where is my parcel?")
+        await choose_action(page, "Delete", OF_TALK)
+        await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text("New conversation")
+        await expect(rows).to_have_count(3)
+        await expect(page.get_by_role("textbox", name="Your message")).to_be_focused()
+        await other.evaluate("dispatchEvent(new Event('focus'))")
+        await expect(other.locator(".sessions li")).to_have_count(3)
+
+
+async def test_rows_have_a_menu_for_the_keyboard_which_is_not_cut_and_older_ones_follow(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
+        page = shown.page
+        agent = await server.agent(MODEL, "Helper")
+        version, now = (await server.agent_row(agent)).version_id, server.app_state.now_ms()
+        fields: Any = {"tenant": server.tenant, "agent_id": agent, "version_id": version}
+        sessions = SessionRepository(server.app_state.database, server.tenant)
+        for at in range(230):
+            name, time = f"Talk {at}", now - at * 1000
+            await sessions.add(SessionRow(id=f"{at:032x}", name=name, create_ms=time, update_ms=time, **fields))
+        await page.goto(f"{server.url}/#/{agent}")
+        rows = page.locator(".sessions li")
+        await expect(rows).to_have_count(100)
+        last = page.get_by_role("link", name="Talk 99")
+        await last.focus()
+        await page.keyboard.press("Tab")
+        await expect(page.get_by_role("button", name="Menu: Talk 99")).to_be_focused()
+        await expect(rows).to_have_count(200)  # the end of the list came in sight
+        await expect(page.get_by_role("button", name="Menu: Talk 99")).to_be_focused()
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("menuitem", name="Rename")).to_be_focused()
+        is_whole = await page.evaluate(
+            "() => [...document.querySelectorAll('.menu-items button')].every((item) => {"
+            " const { left, right, top, bottom } = item.getBoundingClientRect();"
+            " return item.contains(document.elementFromPoint((left + right) / 2, top + 2))"
+            " && item.contains(document.elementFromPoint((left + right) / 2, bottom - 2)) })"
+        )
+        assert is_whole
+        await page.keyboard.press("ArrowUp")
+        await expect(page.get_by_role("menuitem", name="Delete")).to_be_focused()
+        await page.keyboard.press("Enter")
+        await page.get_by_role("dialog").get_by_role("button", name="Delete").press("Enter")
+        await expect(last).to_have_count(0)
+        await expect(page.get_by_role("button", name="New conversation")).to_be_focused()
+        await expect(page.get_by_role("dialog")).to_have_count(0)
+        await page.get_by_role("button", name="More").click()
+        await expect(rows).to_have_count(229)
+        await expect(page.get_by_role("button", name="More")).to_have_count(0)
