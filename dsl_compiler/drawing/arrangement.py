@@ -18,13 +18,15 @@ from ragflow_lg.dsl_compiler.drawing.text_size import text_width, wrap_text
 Direction = Literal["right", "down"]
 Point = tuple[float, float]
 
-MIN_WIDTH, MAX_WIDTH = 140.0, 280.0
+MIN_WIDTH, MAX_WIDTH = 160.0, 280.0
 HEAD, LINE_HEIGHT, CHIP_HEIGHT = 56.0, 17.0, 20.0
 """Height of a node with one line of title, of each further line, and of each tool. All sizes are in pixels."""
-TITLE_SIZE, KIND_SIZE, LABEL_SIZE, CHIP_SIZE = 13.5, 11.0, 10.5, 10.5
-INDENT = 18.0
-"""Distance of texts from the edges of a node."""
+TITLE_SIZE, KIND_SIZE, LABEL_SIZE, CHIP_SIZE = 13.5, 11.5, 11.5, 11.0
+ICON_SIZE, ICON_AT, TEXT_AT, INDENT = 30.0, 13.0, 54.0, 18.0
+"""The square with a node's icon, its distance from two edges, and that of texts from the left and the right edge."""
 MAX_TITLE_LINES = 2
+BOLD = 1.08
+"""How much wider titles are than their estimated width."""
 
 MARGIN, PADDING, BAR = 28.0, 18.0, 44.0
 """Around the drawing, around the nodes inside a container, and the height of a container's bar with its title."""
@@ -66,19 +68,19 @@ class Arrangement(Struct, frozen=True):
 
 def title_lines(node: SketchNode, width: float) -> tuple[str, ...]:
     """Return the lines of a node's title."""
-    return wrap_text(node.title, width - INDENT * 2, TITLE_SIZE, MAX_TITLE_LINES)
+    return wrap_text(node.title, width - TEXT_AT - INDENT, TITLE_SIZE, MAX_TITLE_LINES)
 
 
 def node_size(node: SketchNode) -> tuple[float, float]:
     """Return the width and height of a node that contains no others."""
     widest = max(
         [
-            text_width(node.title, TITLE_SIZE) + 4,
+            text_width(node.title, TITLE_SIZE) * BOLD,
             text_width(node.name, KIND_SIZE),
             *(text_width(tool.label, CHIP_SIZE) + 14 * (tool.level + 1) + 8 for tool in node.tools),
         ]
     )
-    width = min(MAX_WIDTH, max(MIN_WIDTH, widest + INDENT * 2))
+    width = min(MAX_WIDTH, max(MIN_WIDTH, widest + TEXT_AT + INDENT))
     extra_lines = len(title_lines(node, width)) - 1
     chips = len(node.tools) * CHIP_HEIGHT + 8 if node.tools else 0.0
     return width, HEAD + extra_lines * LINE_HEIGHT + chips

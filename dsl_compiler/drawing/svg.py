@@ -15,6 +15,7 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import find_cjk_font, require
 from ragflow_lg.dsl_compiler.drawing import arrangement
 from ragflow_lg.dsl_compiler.drawing.arrangement import Direction, arrange, arrange_as_in_editor, title_lines
+from ragflow_lg.dsl_compiler.drawing.node_icons import icon_of
 from ragflow_lg.dsl_compiler.drawing.sketch import Mark, Sketch
 from ragflow_lg.dsl_compiler.drawing.text_size import shorten_text, text_width
 from ragflow_lg.dsl_compiler.langgraph_app.schemas import colour_of
@@ -36,7 +37,7 @@ ThemeName = Literal["light", "dark"]
 
 
 class Theme(Struct, frozen=True):
-    """The colours of a drawing, as SVG writes them."""
+    """The colours of a drawing, as SVG writes them: those of the page, whose style sheet has them as well."""
 
     background: str
     node: str
@@ -50,8 +51,8 @@ class Theme(Struct, frozen=True):
 
 
 THEMES: dict[str, Theme] = {
-    "light": Theme("#fbfcfd", "#ffffff", "#1d2733", "#7b8a99", "#51606e", "#f1f4f8", "#aebac6", "#000000"),
-    "dark": Theme("#12161b", "#1d242c", "#e8eef4", "#7d8b99", "#a9b6c2", "#171d24", "#3e4a57", "#ffffff"),
+    "light": Theme("#ffffff", "#ffffff", "#1b1f27", "#8a94a3", "#5b6472", "#f6f7f9", "#cdd3dc", "#000000"),
+    "dark": Theme("#16181d", "#1d2026", "#e9ebef", "#737c8b", "#a3abb8", "#1a1d23", "#434a57", "#ffffff"),
 }
 
 MARKS: dict[Mark, str] = {"added": "#2f9e6e", "removed": "#cc4b4b", "changed": "#cf8a1c", "error": "#cc4b4b"}
@@ -99,7 +100,7 @@ def to_svg(
 
 
 def _tint(kind: str, theme: Theme) -> str:
-    return mix(colour_of(kind), theme.tint, 0.12)
+    return mix(colour_of(kind), theme.tint, 0.2)
 
 
 @cache
@@ -114,7 +115,13 @@ def _template() -> Template:
         keep_trailing_newline=True,
     )
     sizes = {name: value for name, value in vars(arrangement).items() if name.isupper()}
-    functions = {"colour_of": colour_of, "shorten": shorten_text, "text_width": text_width, "title_lines": title_lines}
+    functions = {
+        "colour_of": colour_of,
+        "icon_of": icon_of,
+        "shorten": shorten_text,
+        "text_width": text_width,
+        "title_lines": title_lines,
+    }
     environment.filters["quoted"] = _quoted
     return environment.get_template("svg.jinja", globals={**sizes, **functions, "fonts": _FONTS, "marks": MARKS})
 

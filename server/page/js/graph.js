@@ -3,6 +3,7 @@
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { countSeconds, markGraph } from "./graph_marks.js";
 import { GraphView } from "./graph_view.js";
+import { Icon } from "./icons.js";
 import { cleanSvg } from "./markdown.js";
 import { Minimap } from "./minimap.js";
 import { t } from "./texts.js";
@@ -11,7 +12,7 @@ import { readTheme, watchTheme } from "./theme.js";
 const STEP_PX = 60;
 const ZOOM = 1.25;
 
-/** @typedef {{label: string, onSelect: () => void, isDisabled?: boolean}} Action What can be done with the selected node. */
+/** @typedef {{label: string, icon: string, onSelect: () => void, isDisabled?: boolean}} Action With the selected node. */
 
 /**
  * Return a function that asks the server for the drawing of a canvas.
@@ -53,6 +54,7 @@ export function Graph({ read, turn, selected, onSelect, actions = [] }) {
   }, [svg]);
   const marked = [view, turn?.visits, turn?.nodes, turn?.calls, turn?.status, selected];
   useEffect(() => { if (view) markGraph(view, turn, selected); }, marked);
+  useEffect(() => { if (view) view.chosen = selected; }, [view, selected]);
   const isRunning = turn?.status === "running";
   useEffect(() => {
     if (!view || !isRunning) return undefined;
@@ -71,16 +73,9 @@ export function Graph({ read, turn, selected, onSelect, actions = [] }) {
     onSelect(found);
   };
   return html`<section class="graph" aria-label=${t("graph")}>
-    <div class="tools">
-      <button onClick=${() => view?.zoom(ZOOM)} aria-label=${t("zoomIn")}>+</button>
-      <button onClick=${() => view?.zoom(1 / ZOOM)} aria-label=${t("zoomOut")}>−</button>
-      <button onClick=${() => view?.fit()}>${t("fit")}</button>
-      <button onClick=${() => view?.begin()}>${t("follow")}</button>
-      <input type="search" placeholder=${t("searchNode")} aria-label=${t("searchNode")}
-        onKeyDown=${(/** @type {any} */ event) => event.key === "Enter" && find(event.target.value)} />
-    </div>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     <div class="stage">
+      ${view && html`<${Tools} view=${view} onFind=${find} />`}
       <div class="picture" ref=${frame} tabindex="0" role="group" aria-label=${t("graphKeys")} onClick=${choose}
         onKeyDown=${(/** @type {any} */ event) => view && press(view, event, onSelect)}>
         <div class="sheet" dangerouslySetInnerHTML=${{ __html: svg }}></div></div>
@@ -92,6 +87,29 @@ export function Graph({ read, turn, selected, onSelect, actions = [] }) {
   </section>`;
 }
 
+/** @param {{view: GraphView, onFind: (text: string) => void}} props What moves the picture, over its lower edge. */
+function Tools({ view, onFind }) {
+  const [isSearching, setSearching] = useState(false);
+  const field = useRef(/** @type {HTMLInputElement | null} */ (null));
+  useEffect(() => { if (isSearching) field.current?.focus(); }, [isSearching]);
+  const press = (/** @type {any} */ event) => {
+    if (event.key === "Enter") onFind(event.target.value);
+    else if (event.key === "Escape") setSearching(false);
+  };
+  /** @type {[string, string, () => void][]} */
+  const tools = [
+    ["zoomIn", "zoom-in", () => view.zoom(ZOOM)], ["zoomOut", "zoom-out", () => view.zoom(1 / ZOOM)],
+    ["fit", "scan", () => view.fit()], ["follow", "locate-fixed", () => view.begin()],
+  ];
+  return html`<div class="tools" role="toolbar" aria-label=${t("graphTools")}>
+    ${tools.map(([name, icon, onClick]) => html`<button key=${name} type="button" aria-label=${t(name)} title=${t(name)}
+      onClick=${onClick}><${Icon} name=${icon} /></button>`)}
+    <button type="button" aria-label=${t("searchNode")} title=${t("searchNode")} aria-expanded=${isSearching}
+      onClick=${() => setSearching(!isSearching)}><${Icon} name="search" /></button>
+    ${isSearching && html`<input type="search" ref=${field} placeholder=${t("searchNode")} aria-label=${t("searchNode")} onKeyDown=${press} />`}
+  </div>`;
+}
+
 /** @param {{view: GraphView, node: string, actions: Action[]}} props The bar below a node moves with the picture. */
 function NodeActions({ view, node, actions }) {
   const bar = useRef(/** @type {HTMLElement | null} */ (null));
@@ -100,14 +118,17 @@ function NodeActions({ view, node, actions }) {
       const box = view.boxes.get(node);
       if (!box || !bar.current) return;
       const x = Math.max(0, Math.min(view.x + box.x * view.scale, view.frame.clientWidth - bar.current.offsetWidth));
-      bar.current.style.transform = `translate(${x}px, ${view.y + (box.y + box.height) * view.scale + 6}px)`;
+      const below = view.y + (box.y + box.height) * view.scale + 6;
+      const y = Math.max(0, Math.min(below, view.frame.clientHeight - bar.current.offsetHeight));
+      bar.current.style.transform = `translate(${x}px, ${y}px)`;
     };
     view.listeners.add(place);
     place();
     return () => { view.listeners.delete(place); };
   }, [view, node, actions.length]);
   return html`<div class="node-actions" role="toolbar" aria-label=${t("nodeActions")} ref=${bar}>${actions.map((action) =>
-    html`<button key=${action.label} disabled=${action.isDisabled} onClick=${action.onSelect}>${action.label}</button>`)}</div>`;
+    html`<button type="button" key=${action.label} disabled=${action.isDisabled} aria-label=${action.label} title=${action.label}
+      onClick=${action.onSelect}><${Icon} name=${action.icon} /></button>`)}</div>`;
 }
 
 /**

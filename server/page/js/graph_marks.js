@@ -81,7 +81,7 @@ function showState(box, status, facts) {
   set(circle, "r", String(SIGN_SIZE));
   set(path, "d", sign);
   set(text, "x", String(-SIGN_SIZE - 4));
-  set(text, "y", "-3");
+  set(text, "y", "-7");
   set(text, "data-facts", facts);
   if (status !== "running") write(text, facts);
   else if (!state.hasAttribute("data-since")) state.setAttribute("data-since", String(Date.now()));

@@ -5,7 +5,9 @@ const MAX_SCALE = 4;
 const REST_MS = 200;
 const WHEEL = 0.0015;
 const DRAG_PX = 4;
-const TEXT_MARGIN = 6;
+const TEXT_MARGIN = 12;
+const MOST_NARROWED = 1.12;
+const ELLIPSIS_PX = 12;
 const READABLE = 0.7;
 const EDGE_PX = 24;
 
@@ -27,7 +29,9 @@ export class GraphView {
     this.isMeasured = false;
     /** @type {"start"|"whole"|"reader"} What the frame shows: the node in the focus, everything, or what a reader chose. */
     this.shows = "start";
+    /** The node that runs, and the one that a reader has chosen. */
     this.focus = "";
+    this.chosen = "";
     /** @type {number | undefined} The picture that the browser shows next, and the end of a movement. */
     this.request = undefined;
     this.rest = 0;
@@ -75,7 +79,15 @@ export class GraphView {
   resize() {
     if (this.shows === "start") this.begin();
     else if (this.shows === "whole") this.fit();
-    else this.show();
+    else this.keepChosen();
+  }
+
+  /** Move the picture up until the chosen node is in a frame that has become lower, as by the drawer that describes it. */
+  keepChosen() {
+    const box = this.boxes.get(this.chosen);
+    const hidden = box ? this.y + (box.y + box.height) * this.scale + EDGE_PX - this.frame.clientHeight : 0;
+    if (hidden > 0) this.y -= hidden;
+    this.show();
   }
 
   /** Show everything. */
@@ -91,7 +103,7 @@ export class GraphView {
     if (!this.isMeasured) this.narrowTexts();
     this.shows = "start";
     this.place(Math.max(READABLE, this.fittingScale()));
-    const box = this.boxes.get(this.focus) ?? this.boxes.values().next().value;
+    const box = this.boxes.get(this.chosen) ?? this.boxes.get(this.focus) ?? this.boxes.values().next().value;
     if (box) this.uncover(box);
   }
 
@@ -133,21 +145,23 @@ export class GraphView {
     }
   }
 
-  /** Narrow the texts that leave their boxes: the server estimates widths, and browsers have fonts of their own. */
+  /** Narrow or cut the texts that leave their boxes: the server estimates widths, and browsers have fonts of their own. */
   narrowTexts() {
     this.isMeasured = true;
-    /** @type {[SVGTextElement, number][]} Written after everything is read, so that the browser measures once. */
+    /** @type {[SVGTextElement, number, number][]} Written after everything is read, so that the browser measures once. */
     const wide = [];
     for (const { element, x, width } of this.boxes.values()) {
       for (const text of element.querySelectorAll("text")) {
         const room = x + width - TEXT_MARGIN - Number(text.getAttribute("x"));
         if (text.hasAttribute("text-anchor") || text.closest("[data-node]") !== element || room <= 0) continue;
-        if (text.getComputedTextLength() > room) wide.push([text, room]);
+        const length = text.getComputedTextLength();
+        if (length > room) wide.push([text, room, length > room * MOST_NARROWED ? charactersIn(text, room) : 0]);
       }
     }
-    for (const [text, room] of wide) {
-      text.setAttribute("textLength", room.toFixed(1));
-      text.setAttribute("lengthAdjust", "spacingAndGlyphs");
+    for (const [text, room, count] of wide) {
+      if (count) text.textContent = `${text.textContent?.trim().slice(0, count).trimEnd()}…`; // its node's title is whole
+      else text.setAttribute("textLength", room.toFixed(1));
+      if (!count) text.setAttribute("lengthAdjust", "spacingAndGlyphs");
     }
   }
 
@@ -188,7 +202,7 @@ export class GraphView {
     const wanted = text.toLowerCase();
     const boxes = [...this.boxes.values()];
     const found = boxes.find((box) => box.id.toLowerCase() === wanted)
-      ?? boxes.find((box) => box.element.textContent?.toLowerCase().includes(wanted));
+      ?? boxes.find((box) => `${box.id} ${box.element.textContent}`.toLowerCase().includes(wanted));
     return found?.id ?? "";
   }
 
@@ -240,4 +254,11 @@ export class GraphView {
       for (const listener of this.listeners) listener();
     });
   }
+}
+
+/** @param {SVGTextElement} text @param {number} room @returns {number} How many characters fit with an ellipsis after them. */
+function charactersIn(text, room) {
+  let count = text.getNumberOfChars() - 1;
+  while (count > 1 && text.getSubStringLength(0, count) > room - ELLIPSIS_PX) count--;
+  return count;
 }

@@ -73,6 +73,7 @@ const TEXTS = {
   pageKeyMissing: ["The address lacks the key of the page: …?auth=beta-….", "地址缺少页面密钥：…?auth=beta-…。"],
   fit: ["Fit", "适应窗口"],
   zoomIn: ["Zoom in", "放大"],
+  graphTools: ["Tools of the graph", "流程图工具"],
   zoomOut: ["Zoom out", "缩小"],
   searchNode: ["Search for a node", "搜索节点"],
   graphKeys: ["Graph: arrows move, + and − zoom, 0 shows everything", "流程图：方向键移动，+ 和 − 缩放，0 显示全部"],

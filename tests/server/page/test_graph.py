@@ -127,6 +127,7 @@ async def test_the_picture_is_moved_zoomed_and_searched_by_mouse_and_keyboard(br
         assert len(places) >= 5
         assert await place(page) == whole
         await expect(part).to_be_hidden()
+        await page.get_by_role("button", name="Search for a node").click()
         search = page.get_by_role("searchbox", name="Search for a node")
         await search.fill("transform:39")
         await search.press("Enter")
