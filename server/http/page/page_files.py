@@ -68,10 +68,11 @@ class PageFiles:
             if name.endswith(".html") and (place := _place_without_slash(scope)):
                 await RedirectResponse(place, 308)(scope, receive, send)
                 return
-            if response := self._files.answer(name, Headers(scope=scope)):
-                if shared := _SHARED.fullmatch(scope["path"]):
+            shared = _SHARED.fullmatch(scope["path"])
+            if response := self._files.answer(name, Headers() if shared else Headers(scope=scope)):
+                if shared:
                     response.headers.update({"Cache-Control": "no-store", "X-Robots-Tag": "noindex"})
-                    response.status_code = 404 if await self._find_shared(shared[1]) is None else response.status_code
+                    response.status_code = 404 if await self._find_shared(shared[1]) is None else 200
                 await response(scope, receive, send)
                 return
         await self._app(scope, receive, send)

@@ -45,13 +45,14 @@ async def test_a_link_shows_messages_and_nothing_else_until_it_is_revoked(server
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert "unsafe" not in page.headers["content-security-policy"]
     assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+    etag = page.headers["etag"]
     replaced = (await client.post(f"{session}/share")).json()["url"]
     assert problem(await guest.get(read_path(url))) == (404, "not-found")
     assert (await guest.get(read_path(replaced))).json() == whole
     assert (await client.delete(f"{session}/share")).status_code == 204
     for gone in (url, replaced, f"/shared/share-{'x' * 32}", "/shared/x"):
         assert problem(await guest.get(read_path(gone))) == (404, "not-found")
-        page = await guest.get(gone)
+        page = await guest.get(gone, headers={"if-none-match": etag})
         assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
     assert (await client.get(session)).json()["shared"] is False
     last = (await client.post(f"{session}/share")).json()["url"]
