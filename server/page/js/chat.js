@@ -5,7 +5,7 @@ import { Composer } from "./composer.js";
 import { useFollowing } from "./follow.js";
 import { Icon } from "./icons.js";
 import { Markdown } from "./markdown.js";
-import { t } from "./texts.js";
+import { language, t } from "./texts.js";
 import { TurnView } from "./turn_view.js";
 import { whole } from "./turns.js";
 
@@ -23,16 +23,17 @@ import { whole } from "./turns.js";
  * Show a conversation.
  * @param {{past: Turn[], turn: Turn | null, problem: string, problems: Record<string, string>, isBusy: boolean,
  *   begin: import("./begin.js").Begin | null, inputs: Record<string, any>, onInputs: (inputs: any) => void,
- *   opening?: (isFirst: boolean) => any, steps?: import("./turns.js").Steps, chosen?: string} & Actions} props `opening` is
- *   what stands before the first message, with the greeting, and less of it after that; `chosen` is the run that is shown.
+ *   opening?: (isFirst: boolean) => any, steps?: import("./turns.js").Steps, chosen?: string,
+ *   titleOf?: (node: string) => string} & Actions} props `opening` is what stands before the first message, with the greeting,
+ *   and less of it after that; `chosen` is the run that is shown.
  */
 export function Chat(props) {
-  const { past, turn, problem, problems, isBusy, begin, inputs, onInputs, opening, steps, chosen, ...actions } = props;
+  const { past, turn, problem, problems, isBusy, begin, inputs, onInputs, opening, steps, chosen, titleOf, ...actions } = props;
   const { frame, content, isAway, toEnd } = useFollowing();
   const isWaiting = Boolean(turn?.pauses.length);
   const isFirst = !turn && !past.some(({ query, files }) => query || files.length);
   const hasPrologue = begin?.prologue && !(opening && isFirst) && (past[0]?.query || past[0]?.files.length || !past.length);
-  const show = useTurnViews({ past, turn, problems, isBusy, steps, chosen }, actions);
+  const show = useTurnViews({ past, turn, problems, isBusy, steps, chosen, titleOf }, actions);
   const send = (/** @type {string} */ text, /** @type {File[]} */ files) => {
     toEnd();
     actions.onSend(text, files);
@@ -58,9 +59,9 @@ export function Chat(props) {
 /**
  * Return the views of all turns. Those of the past are made anew only when something of them has changed.
  * @param {{past: Turn[], turn: Turn | null, problems: Record<string, string>, isBusy: boolean, chosen?: string,
- *   steps?: import("./turns.js").Steps}} shown @param {Actions} actions
+ *   steps?: import("./turns.js").Steps, titleOf?: (node: string) => string}} shown @param {Actions} actions
  */
-function useTurnViews({ past, turn, problems, isBusy, steps, chosen }, actions) {
+function useTurnViews({ past, turn, problems, isBusy, steps, chosen, titleOf }, actions) {
   const newest = useRef(actions);
   newest.current = actions;
   const view = (/** @type {Turn} */ each, /** @type {number} */ at, /** @type {Turn[]} */ all) => {
@@ -71,7 +72,7 @@ function useTurnViews({ past, turn, problems, isBusy, steps, chosen }, actions) 
     const isHere = actions.onRetry && isLast && each.status === "failed";
     const retry = canResend ? () => resend(question, all[question].query)
       : isHere ? () => newest.current.onRetry?.(each.query, []) : undefined;
-    return html`<${TurnView} key=${at} turn=${whole(each, steps?.steps[each.stepsOf ?? ""])} problems=${problems} isLast=${isLast}
+    return html`<${TurnView} key=${at} turn=${whole(each, steps?.steps[each.stepsOf ?? ""])} problems=${problems} isLast=${isLast} titleOf=${titleOf}
       isBusy=${isBusy} isChosen=${Boolean(chosen && chosen === each.runId)} stepProblem=${steps?.problems[each.stepsOf ?? ""]}
       onUnfold=${() => { if (each.stepsOf) steps?.load(each.stepsOf); }}
       onCite=${(/** @type {any} */ chunk) => newest.current.onCite(chunk)}
@@ -83,7 +84,7 @@ function useTurnViews({ past, turn, problems, isBusy, steps, chosen }, actions) 
       onRate=${actions.onRate && ((/** @type {any} */ feedback) => newest.current.onRate?.(each.runId, feedback))}
       onShowRun=${actions.onShowRun && ((/** @type {string} */ node) => newest.current.onShowRun?.(each.runId, node))} />`;
   };
-  const causes = [past, Boolean(turn), problems, isBusy, steps?.steps, steps?.problems, chosen];
+  const causes = [past, Boolean(turn), problems, isBusy, steps?.steps, steps?.problems, chosen, language()];
   const before = useMemo(() => past.map((each, at) => view(each, at, turn ? [...past, turn] : past)), causes);
   return turn ? [...before, view(turn, past.length, [...past, turn])] : before;
 }

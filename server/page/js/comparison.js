@@ -5,7 +5,7 @@ import { Costs } from "./model_calls.js";
 import { loadFacts, nodeOf } from "./run_facts.js";
 import { isSame, toText } from "./shown_values.js";
 import { TextDiff } from "./text_diff.js";
-import { t } from "./texts.js";
+import { language, t } from "./texts.js";
 import { nameOf } from "./values_view.js";
 
 const RUNS = 100;
@@ -55,7 +55,7 @@ export function Comparison({ api, agent, sessions, session, pair, stamp, titleOf
 function nameRun(run, session = "") {
   const question = run.question || t("noQuestion");
   const where = session && session !== question ? ` · ${session}` : "";
-  return `${question} · ${new Date(run.start_ms).toLocaleTimeString()} · ${t(run.status)}${where}`;
+  return `${question} · ${new Date(run.start_ms).toLocaleTimeString(language())} · ${t(run.status)}${where}`;
 }
 
 /** @param {any[]} runs Newest first. @param {string} session @returns {[string, string]} The last two, if there are two. */

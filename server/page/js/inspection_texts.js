@@ -33,6 +33,7 @@ export const INSPECTION_TEXTS = {
   promptsHint: ["As they were sent to the model; secrets are replaced by ***.", "发送给模型的原文；密钥已替换为 ***。"],
   droppedCalls: ["Earlier calls that are no longer stored:", "不再保存的较早调用："],
   system: ["system", "系统"],
+  tool: ["tool", "工具"],
   tools: ["Tools", "工具"],
   images: ["Images", "图片"],
   modelAnswer: ["answer", "回答"],

@@ -101,14 +101,17 @@ function useReach(api) {
 /** @param {{isRefused: boolean, onKey: (key: string) => void}} props */
 function SignIn({ isRefused, onKey }) {
   const [given, setGiven] = useState("");
-  const [problem, setProblem] = useState(isRefused ? t("refused") : "");
+  const [problem, setProblem] = useState("");
+  const [isWrong, setWrong] = useState(isRefused);
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     try {
       await new Api(given.trim()).ragflow("agents?page=1&page_size=1");
       onKey(given.trim());
     } catch (/** @type {any} */ error) {
-      setProblem(error.status === 401 || error.code === "109" ? t("refused") : error.message);
+      const isKey = error.status === 401 || error.code === "109";
+      setWrong(isKey);
+      setProblem(isKey ? "" : error.message);
     }
   };
   return html`<main class="sign-in"><form onSubmit=${submit}>
@@ -118,7 +121,7 @@ function SignIn({ isRefused, onKey }) {
       <input id="key" type="password" autocomplete="off" value=${given} required
         onInput=${(/** @type {any} */ e) => setGiven(e.target.value)} /></div>
     <p class="hint">${t("keyHint")}</p>
-    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    ${(isWrong || problem) && html`<p class="problem" role="alert">${isWrong ? t("refused") : problem}</p>`}
     <button class="primary">${t("signIn")}</button>
   </form></main>`;
 }

@@ -107,7 +107,7 @@ export function Markdown({ text, chunks = {}, onCite, isStreaming = false }) {
   return html`<div class="markdown" onClick=${click} onMouseOver=${point} onMouseLeave=${() => setPointed(null)}
     onfocusin=${point} onfocusout=${() => setPointed(null)}
     onKeyDown=${(/** @type {any} */ event) => event.key === "Escape" && setPointed(null)}>
-    ${shown.map((clean, at) => clean.trim() && html`<${Piece} key=${at} clean=${clean} />`)}
+    ${shown.map((clean, at) => clean.trim() && html`<${Piece} key=${`${language()} ${at}`} clean=${clean} />`)}
     ${noted.length > 0 && html`<ol class="notes" aria-label=${t("notes")}>${noted.map((id) => html`<li key=${id} dir="auto">${notes.get(id)}</li>`)}</ol>`}
     ${cited.length > 0 && html`<${Sources} numbers=${cited} chunks=${chunks} />`}
     ${pointed && html`<${Card} place=${pointed.place} chunk=${pointed.kind === "cite" ? chunks[pointed.id] : null}

@@ -32,7 +32,7 @@ export function ModelCalls({ calls, dropped = 0 }) {
       <summary>${call.model} · <${Costs} seconds=${call.seconds} usage=${call.usage} />
         ${call.place ? ` · ${t("round")} ${call.place}` : ""}</summary>
       ${call.system && html`<h4>${t("system")}</h4><pre tabindex="0">${call.system}</pre>`}
-      ${call.messages.map((/** @type {any} */ message) => html`<h4>${message?.role ?? ""}</h4>
+      ${call.messages.map((/** @type {any} */ message) => html`<h4>${t(message?.role ?? "")}</h4>
         <pre tabindex="0">${toText(message?.tool_calls ? message : message?.content ?? message)}</pre>`)}
       ${call.tools.length > 0 && html`<p class="hint">${t("tools")}: ${call.tools.map(toText).join(", ")}</p>`}
       ${call.images > 0 && html`<p class="hint">${t("images")}: ${call.images}</p>`}

@@ -74,7 +74,7 @@ function Card({ api, agent, needs, done, onMended }) {
     onMended(text);
   };
   const missing = needs.missing.filter((/** @type {any} */ need) => need.state === "missing");
-  const shown = needs.missing.length || !needs.is_demo ? needs.missing : [{ kind: "model", name: "", label: "model", users: [] }];
+  const shown = needs.missing.length || !needs.is_demo ? needs.missing : [{ kind: "model", name: "", users: [] }];
   const names = needs.present.map((/** @type {any} */ need) => need.name)
     .filter((/** @type {string} */ name) => name && !done.startsWith(`${name}:`));
   const setDemo = (/** @type {boolean} */ isDemo) => api.request("native/v1/settings", {
@@ -100,7 +100,13 @@ function Card({ api, agent, needs, done, onMended }) {
 
 /** @param {any} need @returns {string} Its kind and name. */
 function describe(need) {
-  return need.name ? `${need.label} ${shorten(need.name)}` : `${need.label}`;
+  return [labelOf(need), need.name && shorten(need.name)].filter(Boolean).join(" ");
+}
+
+/** @param {any} need @returns {string} Its kind; integrations have further ones, which the server names. */
+function labelOf(need) {
+  const known = t(`need-${need.kind}`);
+  return known.startsWith("need-") ? need.label : known;
 }
 
 /** @param {string} name @returns {string} */
@@ -118,7 +124,7 @@ function Need({ api, need, settings, isOnly, onMended }) {
   const mend = settings?.may_change && MENDS[need.kind];
   return html`<li class="need"><div class="need-row">
       <${Icon} name=${ICONS[need.kind] ?? "settings"} />
-      <div><b>${need.name ? html`${need.label} <code>${shorten(need.name)}</code>` : t("defaultModel")}</b>
+      <div><b>${need.name ? html`${labelOf(need)} <code>${shorten(need.name)}</code>` : t("defaultModel")}</b>
         ${need.users.length > 0 && html` <span class="hint">${t("usedBy", { users: need.users.join(", ") })}</span>`}
         ${reason && need.state === "missing" && html`<p class="hint">
           ${reason[0].toUpperCase()}${reason.slice(1)}${mend ? "" : ` ${need.remedy}`}</p>`}</div>

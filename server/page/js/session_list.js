@@ -4,7 +4,7 @@ import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { ConversationMenu } from "./conversation_menu.js";
 import { Icon } from "./icons.js";
 import { plain, titleOf } from "./sessions.js";
-import { t } from "./texts.js";
+import { language, t } from "./texts.js";
 
 const TYPING_MS = 250;
 /** The states that a row shows: a name in the texts, and an icon. */
@@ -91,7 +91,7 @@ function Row({ agent, row, isOpen, text, excerpt, changes, onSession }) {
   };
   return html`<li>
     <a href=${`#/${encodeURIComponent(agent)}/${encodeURIComponent(row.id)}`} aria-current=${isOpen ? "page" : undefined}
-      title=${`${title}\n${new Date(row.update_ms).toLocaleString()}`} onClick=${open}>
+      title=${`${title}\n${new Date(row.update_ms).toLocaleString(language())}`} onClick=${open}>
       <span class="talk-name" dir="auto"><${Marked} content=${title} text=${text} /></span>
       ${state && html`<span class="talk-state" data-status=${row.status} title=${t(state)}><${Icon} name=${icon} label=${t(state)} /></span>`}
       ${text && excerpt && !isInName && html`<small class="excerpt" dir="auto"><${Marked} content=${plain(excerpt)} text=${text} /></small>`}</a>

@@ -2,6 +2,7 @@
 
 import { useEffect, useMemo, useState } from "../vendor/preact.js";
 import { readSteps } from "./step_words.js";
+import { language } from "./texts.js";
 
 const PAGE = 200;
 
@@ -36,7 +37,7 @@ export function useMoments(api, agent, session, stamp, isWanted) {
     setMoments([...moments, ...page.moments]);
     setMore(page.has_more);
   }, (error) => setProblem(error.message));
-  const steps = useMemo(() => readSteps(moments), [moments]);
+  const steps = useMemo(() => readSteps(moments), [moments, language()]);
   const isHere = loaded.startsWith(`${session} `);
   return {
     steps: isHere ? steps : [], runs: isHere ? runs : [], hasMore: isHere && hasMore, more, problem, isLoading: loaded !== place,

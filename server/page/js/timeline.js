@@ -5,7 +5,7 @@ import { Icon } from "./icons.js";
 import { logRows } from "./log_rows.js";
 import { countTokens, showCost, showSeconds, toText } from "./shown_values.js";
 import { stepAfter } from "./step_words.js";
-import { t } from "./texts.js";
+import { language, t } from "./texts.js";
 
 const MAX_ROWS = 1000;
 const MAX_GAVE = 200;
@@ -48,7 +48,7 @@ export function Timeline({ turn, steps, stored, titleOf, node, onNode, onStep })
     ${rows.length > MAX_ROWS && html`<p class="hint">${(rows.length - MAX_ROWS).toLocaleString()} ${t("cutRows")}</p>`}
     ${own.length > 0 && html`<details class="engine"><summary>${own.length} ${t(own.length === 1 ? "engineStep" : "engineSteps")}</summary>
       <ol>${own.map((step) => html`<li key=${step.checkpoint}><button type="button" onClick=${() => onStep(step.checkpoint)}>
-        <span>${step.label}</span><time>${new Date(step.create_ms).toLocaleTimeString()}</time></button></li>`)}</ol></details>`}
+        <span>${step.label}</span><time>${new Date(step.create_ms).toLocaleTimeString(language())}</time></button></li>`)}</ol></details>`}
   </section>`;
 }
 
