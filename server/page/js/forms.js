@@ -113,7 +113,7 @@ export function PauseForm({ pause, title, problems, isBusy, onAnswer, onGiveUp }
     event.preventDefault();
     onAnswer(pause.id, givenValues(pause.fields, values));
   };
-  return html`<form class="pause" onSubmit=${submit} aria-label=${pause.node}>
+  return html`<form class="pause" onSubmit=${submit} aria-label=${title || pause.node || t("formAsks")}>
     <p class="pause-title"><${Icon} name="form-input" /> ${title ? `${title} ` : ""}${t("formAsks")}</p>
     ${pause.tips && html`<${Markdown} text=${pause.tips} />`}
     <${Fields} prefix=${pause.id} fields=${pause.fields} values=${values} problems=${problems} onChange=${setValues} />

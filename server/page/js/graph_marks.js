@@ -15,7 +15,7 @@ export function markGraph(view, turn, selected) {
     set(box.element, "data-status", status);
     set(box.element, "data-selected", box.id === selected ? "true" : "");
     const facts = status && turn ? factsOf(turn, box.id) : "";
-    set(box.element, "aria-label", `${turn?.nodes[box.id]?.title ?? box.id}${status ? `: ${t(status)}` : ""}${facts ? `, ${facts}` : ""}`);
+    set(box.element, "aria-label", `${box.element.querySelector("text")?.textContent ?? box.id}${status ? `: ${t(status)}` : ""}${facts ? `, ${facts}` : ""}`);
     showState(box, status, facts);
     const counter = box.element.querySelector("[data-rounds]");
     const text = rounds.has(box.id) ? `${t("round")} ${rounds.get(box.id)}` : "";

@@ -16,13 +16,13 @@ import { TurnEnd } from "./turn_end.js";
  *   isChosen: boolean, stepProblem?: string, onUnfold: () => void, onCite: (chunk: any) => void,
  *   onAnswer: (id: string, values: any) => void, onContinue?: () => void, onGiveUp?: () => void,
  *   onEdit?: (text: string) => void, onRetry?: () => void, onShowRun?: (node: string) => void,
- *   onRate?: (feedback: import("./answer_tools.js").Feedback) => Promise<any>}} Props
+ *   onRate?: (feedback: import("./answer_tools.js").Feedback) => Promise<any>, titleOf?: (node: string) => string}} Props
  */
 
 /** @param {Props} props */
 export function TurnView(props) {
   const { turn, problems, isLast, isBusy, isChosen, stepProblem, onUnfold, onCite, onAnswer, onGiveUp, onEdit, onRetry } = props;
-  const { onRate, onShowRun } = props;
+  const { onRate, onShowRun, titleOf } = props;
   const { shown } = turn;
   const isRunning = isOpen(turn);
   const hasSteps = onShowRun || shown.thinking;
@@ -44,7 +44,7 @@ export function TurnView(props) {
         ${turn.downloads.map((file) => html`<${FileLink} file=${file} />`)}
         ${isRunning && !shown.text && !hasSteps && html`<p class="working">${t("starting")} …</p>`}
         <${TurnEnd} ...${props} />
-        ${turn.pauses.map((pause) => html`<${PauseForm} key=${pause.id} pause=${pause} title=${turn.nodes[pause.node]?.title ?? ""}
+        ${turn.pauses.map((pause) => html`<${PauseForm} key=${pause.id} pause=${pause} title=${titleOf?.(pause.node) ?? ""}
           problems=${problems} isBusy=${isBusy} onAnswer=${onAnswer} onGiveUp=${onGiveUp} />`)}
       </article>
       ${isEnded && html`<${AnswerTools} key=${turn.runId} text=${shown.text} feedback=${turn.feedback}

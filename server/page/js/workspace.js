@@ -1,12 +1,13 @@
 /** One agent: its conversations, the chat, the graph and the panels beside each other. */
 
-import { html, useCallback, useEffect, useState } from "../vendor/preact.js";
+import { html, useCallback, useEffect, useMemo, useState } from "../vendor/preact.js";
 import { Chat } from "./chat.js";
 import { useConversation } from "./conversation.js";
 import { ConversationMenu } from "./conversation_menu.js";
 import { FileAccess } from "./files.js";
 import { Icon } from "./icons.js";
 import { Divider } from "./layout.js";
+import { readTitles } from "./node_titles.js";
 import { Opening } from "./ready_card.js";
 import { RunView, useRunView } from "./run_view.js";
 import { SessionList } from "./session_list.js";
@@ -35,6 +36,7 @@ export function Workspace({ api, agent, session, layout, onSession, onTitle }) {
     onSession(id);
     layout.closeDrawer();
   };
+  const titleOf = useMemo(() => readTitles(talk.version?.dsl), [talk.version]);
   useEffect(() => { if (talk.begin) onTitle(talk.begin.title); }, [talk.begin?.title]);
   const changes = { change: talk.talks.change, remove: talk.talks.remove, report: talk.report };
   const rate = (/** @type {string} */ runId, /** @type {any} */ feedback) => api.rate(agent, runId, feedback);
@@ -51,7 +53,7 @@ export function Workspace({ api, agent, session, layout, onSession, onTitle }) {
       begin=${talk.begin}
       inputs=${talk.inputs} onInputs=${talk.setInputs} opening=${opening} onSend=${talk.send} onStop=${talk.stop} onAnswer=${talk.answer}
       onContinue=${() => talk.continueRun()} onGiveUp=${talk.giveUp} onCite=${cite} onResend=${talk.resend}
-      steps=${talk.steps} chosen=${talk.chosen} onShowRun=${showRun} onRate=${rate} /></main>
+      steps=${talk.steps} chosen=${talk.chosen} titleOf=${titleOf} onShowRun=${showRun} onRate=${rate} /></main>
     <${Divider} layout=${layout} />
     <section class="side" aria-label=${t("runPanel")}>
       <${RunView} api=${api} agent=${agent} session=${session} panel=${panel} talk=${talk} tools=${enlarge} /></section>
