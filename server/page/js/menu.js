@@ -36,7 +36,7 @@ export function Menu({ label, items, icon = "more-horizontal" }) {
     if (!isOpen) return undefined;
     rows()[0]?.focus();
     const close = (/** @type {Event} */ event) => {
-      if (!frame.current?.contains(/** @type {Node} */ (event.target))) setOpen(false);
+      if (!(event.target instanceof Node && frame.current?.contains(event.target))) setOpen(false);
     };
     const moves = ["pointerdown", "resize", "scroll"]; // a menu stands where its button was
     for (const each of moves) addEventListener(each, close, { capture: true });

@@ -71,10 +71,8 @@ export function RunView({ api, agent, session, panel, talk, tools }) {
     setStep("");
     if (place.visit >= 0) select(place.node, -1, place.tool);
   }, [session, runId]);
-  useEffect(() => {
-    const failed = turn?.status === "failed" && turn.order.find((id) => turn.nodes[id].status === "failed");
-    if (failed && !place.node) select(failed);
-  }, [turn?.runId, turn?.status]);
+  const failed = turn?.status === "failed" && turn.order.find((id) => turn.nodes[id].status === "failed");
+  useEffect(() => { if (failed && !place.node) select(failed); }, [turn?.runId, failed]);
 
   const openStep = (/** @type {string} */ checkpoint) => {
     setStep(checkpoint);
