@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.server.observability.logs import open_audit
+from tests.fakes.knowledge import FakeKnowledge, chunk
 from tests.fakes.services import Reply
-from tests.server.http.app_server import ECHO, MODEL, AppServer, start_app
+from tests.server.http.app_server import CITING, ECHO, MODEL, AppServer, start_app
 from tests.server.http.native.native_client import PREFIX, native, native_agent, play_one, problem
 
 TOKEN = re.compile(r"/shared/(share-[A-Za-z0-9_-]{32})")
@@ -58,6 +59,23 @@ async def test_a_link_shows_messages_and_nothing_else_until_it_is_revoked(server
     last = (await client.post(f"{session}/share")).json()["url"]
     await client.delete(session)
     assert problem(await guest.get(read_path(last))) == (404, "not-found")
+
+
+async def test_a_link_shows_names_of_sources_without_their_texts_and_no_thinking_that_broke_off(tmp_path: Path) -> None:
+    knowledge = FakeKnowledge(chunks=[chunk("c-tea", "Secret passage.")])
+    replies = [Reply("Tea [ID:0]."), Reply("Yes.<think>Secret thought")]
+    async with native_agent(tmp_path, CITING, replies, knowledge=knowledge) as (server, client):
+        run = (await client.post("/runs", json={"query": "tea"})).json()
+        assert "Secret passage" in str(run["reference"])
+        await client.post("/runs", json={"query": "more", "session_id": run["session_id"]})
+        url = (await client.post(f"/sessions/{run['session_id']}/share")).json()["url"]
+        read = await server.stranger().get(read_path(url))
+    assert "Secret" not in read.text
+    _, cited, _, last = read.json()["messages"]
+    (source,) = run["reference"]
+    known = {"citation_id": source["citation_id"], "document_name": source["document_name"]}
+    assert (cited["content"], cited["reference"]) == (run["answer"], [known])
+    assert last["content"] == "Yes."
 
 
 async def test_only_keys_of_the_tenant_make_and_revoke_links(server: AppServer) -> None:
