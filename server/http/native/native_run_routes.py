@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.base.errors import RequestError
+from ragflow_lg.base.errors import RequestError, StreamGapError, StreamUnknownError
 from ragflow_lg.dsl.forms import form_schema
 from ragflow_lg.runs.graph_input import check_begin
 from ragflow_lg.server.agents.agent_versions import find_version
@@ -94,7 +94,12 @@ async def get_run(run_id: str, control: Control) -> RunAnswer:
     return await load_run_answer(control, run_id)
 
 
-@router.get("/runs/{run_id}/events", responses=_describe_stream("The events.", 400, 410), summary="Follow a run")
+@router.get(
+    "/runs/{run_id}/events",
+    responses=_describe_stream("The events.", 400, 410)
+    | {204: {"description": "The events are no longer stored, and `if_stored` is true."}},
+    summary="Follow a run",
+)
 async def follow_run(
     run_id: str,
     request: Request,
@@ -103,6 +108,9 @@ async def follow_run(
         str | None, Query(alias="from", max_length=64, description="Number of the first event to send, from 1.")
     ] = None,
     records: Records = False,
+    if_stored: Annotated[
+        bool, Query(description="Whether events that are no longer stored are a 204, not a 410.")
+    ] = False,
 ) -> Response:
     """Stream a run's events, starting with the first or a given event, until the run ends. Works on any replica.
 
@@ -110,7 +118,13 @@ async def follow_run(
     Events are stored for a few minutes after a run ends; later requests return 410.
     """
     run = await control.run(run_id)
-    return await stream_run(request, control, run, read_event_position(request, run.id, from_), has_records=records)
+    after = read_event_position(request, run.id, from_)
+    try:
+        return await stream_run(request, control, run, after, has_records=records)
+    except (StreamGapError, StreamUnknownError):
+        if not if_stored:
+            raise
+        return Response(status_code=204)
 
 
 @router.post("/runs/{run_id}/resume", response_model=RunAnswer, responses=BEGIN_RESPONSES, summary="Answer a run")

@@ -168,6 +168,7 @@ export class Api {
    */
   async *frames(path, options) {
     const response = await this.open(path, options);
+    if (response.status === 204) return;
     if (!response.headers.get("Content-Type")?.startsWith("text/event-stream")) throw await readProblem(response);
     if (!response.body) return;
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

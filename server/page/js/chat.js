@@ -22,13 +22,14 @@ import { whole } from "./turns.js";
 /**
  * Show a conversation.
  * @param {{past: Turn[], turn: Turn | null, problem: string, problems: Record<string, string>, isBusy: boolean,
- *   begin: import("./begin.js").Begin | null, inputs: Record<string, any>, onInputs: (inputs: any) => void,
+ *   isOffline?: boolean, begin: import("./begin.js").Begin | null, inputs: Record<string, any>, onInputs: (inputs: any) => void,
  *   opening?: (isFirst: boolean) => any, steps?: import("./turns.js").Steps, chosen?: string,
  *   titleOf?: (node: string) => string} & Actions} props `opening` is what stands before the first message, with the greeting,
  *   and less of it after that; `chosen` is the run that is shown.
  */
 export function Chat(props) {
-  const { past, turn, problem, problems, isBusy, begin, inputs, onInputs, opening, steps, chosen, titleOf, ...actions } = props;
+  const { past, turn, problem, problems, isBusy, isOffline, begin, inputs, onInputs, opening, ...others } = props;
+  const { steps, chosen, titleOf, ...actions } = others;
   const { frame, content, isAway, toEnd } = useFollowing();
   const isWaiting = Boolean(turn?.pauses.length);
   const isFirst = !turn && !past.some(({ query, files }) => query || files.length);
@@ -50,7 +51,8 @@ export function Chat(props) {
     <div key="below" class="below">
       ${isAway && html`<button type="button" class="newest" onClick=${toEnd}>
         <${Icon} name="arrow-down" /> ${t("newest")}</button>`}
-      <${Composer} begin=${begin} inputs=${inputs} onInputs=${onInputs} isFirst=${isFirst} isBusy=${isBusy}
+      ${isOffline && !isBusy && html`<p class="offline" role="status">${t("offline")}</p>`}
+      <${Composer} begin=${begin} inputs=${inputs} onInputs=${onInputs} isFirst=${isFirst} isBusy=${isBusy} isOffline=${isOffline}
         isWaiting=${isWaiting} problems=${isWaiting ? {} : problems} onSend=${send} onStop=${actions.onStop} />
     </div>
   </section>`;

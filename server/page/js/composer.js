@@ -7,10 +7,10 @@ import { t } from "./texts.js";
 
 /**
  * @param {{begin: import("./begin.js").Begin | null, inputs: Record<string, any>, onInputs: (inputs: any) => void,
- *   isFirst: boolean, isBusy: boolean, isWaiting: boolean, problems: Record<string, string>,
+ *   isFirst: boolean, isBusy: boolean, isOffline?: boolean, isWaiting: boolean, problems: Record<string, string>,
  *   onSend: (text: string, files: File[]) => void, onStop: () => void}} props
  */
-export function Composer({ begin, inputs, onInputs, isFirst, isBusy, isWaiting, problems, onSend, onStop }) {
+export function Composer({ begin, inputs, onInputs, isFirst, isBusy, isOffline, isWaiting, problems, onSend, onStop }) {
   const [text, setText] = useState("");
   const [files, setFiles] = useState(/** @type {File[]} */ ([]));
   const [isShown, setShown] = useState(false);
@@ -24,7 +24,7 @@ export function Composer({ begin, inputs, onInputs, isFirst, isBusy, isWaiting, 
   useEffect(() => { if (!isBusy) setLate(false); }, [isBusy]);
   const send = () => {
     if (isBusy) setLate(Boolean(text.trim()));
-    if (isBusy || isWaiting || !isReady) return;
+    if (isBusy || isOffline || isWaiting || !isReady) return;
     onSend(text, files);
     setText("");
     setFiles([]);

@@ -70,7 +70,7 @@ function App() {
         ? html`<${SettingsView} api=${api} />`
       : place.agent
         ? html`<${Workspace} key=${place.agent} api=${api} agent=${place.agent} session=${place.session}
-            layout=${layout} onTitle=${(/** @type {string} */ text) => setTitled({ agent: place.agent, title: text })}
+            layout=${layout} isOffline=${isAway} onTitle=${(/** @type {string} */ text) => setTitled({ agent: place.agent, title: text })}
             onSession=${(/** @type {string} */ session) => go(place.agent, session)} />`
         : html`<${Agents} key=${visit} api=${api} onOpen=${(/** @type {string} */ agent, /** @type {string} */ text) => {
           setTitled({ agent, title: text });
@@ -80,7 +80,7 @@ function App() {
 }
 
 /**
- * Watch whether the server can be reached; ask again until it can. A conversation says itself that it waits.
+ * Watch whether the server can be reached; ask again until it can.
  * @param {Api} api @returns {{isAway: boolean, visit: number}} `visit` is another one after each time without the server.
  */
 function useReach(api) {

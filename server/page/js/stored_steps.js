@@ -1,6 +1,5 @@
 /** The steps of a run that is over: from its events or, if the server no longer has them, from the log of its nodes. */
 
-import { ApiError } from "./api.js";
 import { fold, newTurn } from "./turn.js";
 
 /** @typedef {import("./turn.js").Turn} Turn */
@@ -9,10 +8,9 @@ import { fold, newTurn } from "./turn.js";
 export async function loadSteps(api, agent, runId) {
   const nodes = api.request(api.path(agent, `runs/${runId}/nodes`)).catch(() => null); // the log of old runs is deleted
   let turn = newTurn("");
-  try {
-    for await (const frame of api.frames(api.path(agent, `runs/${runId}/events?records=true`), {})) turn = fold(turn, frame);
-  } catch (error) {
-    if (!(error instanceof ApiError && error.status === 410)) throw error;
+  const path = api.path(agent, `runs/${runId}/events?records=true&if_stored=true`); // a browser reports each status 410
+  for await (const frame of api.frames(path, {})) turn = fold(turn, frame);
+  if (!turn.runId) {
     const run = await api.request(api.path(agent, `runs/${runId}`));
     turn = fold(rebuild(runId, run.session_id, await nodes), { id: "", event: "end", data: { run, error: null } });
   }

@@ -17,9 +17,9 @@ import { t } from "./texts.js";
 
 /**
  * @param {{api: import("./api.js").Api, agent: string, session: string, layout: import("./layout.js").Layout,
- *   onSession: (session: string) => void, onTitle: (title: string) => void}} props
+ *   isOffline: boolean, onSession: (session: string) => void, onTitle: (title: string) => void}} props
  */
-export function Workspace({ api, agent, session, layout, onSession, onTitle }) {
+export function Workspace({ api, agent, session, layout, isOffline, onSession, onTitle }) {
   const panel = useRunView();
   const openFile = useCallback((/** @type {string} */ path) => api.open(path), [api]);
   const talk = useConversation({ api, agent, session, onSession, onCompare: () => panel.setExtra("compare") });
@@ -50,7 +50,7 @@ export function Workspace({ api, agent, session, layout, onSession, onTitle }) {
     <${SessionList} api=${api} agent=${agent} talks=${talk.talks} session=${session} changes=${changes} onSession=${show} />
     <main class="talk"><${TalkHead} api=${api} agent=${agent} talks=${talk.talks} changes=${changes} onSave=${talk.save} />
       <${Chat} past=${talk.past} turn=${talk.turn} problem=${talk.problem} problems=${talk.problems} isBusy=${talk.isBusy}
-      begin=${talk.begin}
+      isOffline=${isOffline} begin=${talk.begin}
       inputs=${talk.inputs} onInputs=${talk.setInputs} opening=${opening} onSend=${talk.send} onStop=${talk.stop} onAnswer=${talk.answer}
       onContinue=${() => talk.continueRun()} onGiveUp=${talk.giveUp} onCite=${cite} onResend=${talk.resend}
       steps=${talk.steps} chosen=${talk.chosen} titleOf=${titleOf} onShowRun=${showRun} onRate=${rate} /></main>

@@ -1,7 +1,6 @@
 """The conversation in a real Chromium: who follows it, what stays with each answer, and how a turn ends without one."""
 
 from pathlib import Path
-from typing import Any
 
 from playwright.async_api import Browser, FilePayload, Page, expect
 
@@ -86,15 +85,15 @@ async def test_each_answer_keeps_its_steps_and_its_error(browser: Browser, tmp_p
             await lines.first.get_by_role("button", name="Show run").click()
             await expect(page.locator("[data-node='LLM:Desk']")).to_have_attribute("data-status", "done")
             await page.reload()
-        gone: dict[str, Any] = {"status": 410, "json": {"error": {"code": "events-gone", "message": "They are gone."}}}
-        await page.route("**/events?records=true", lambda route: route.fulfill(**gone))
+        await (
+            server.app_state.run_manager.journal.aclose()
+        )  # the events are gone, which no script may report as an error
         await page.reload()
         await lines.first.locator("summary").click()
         await expect(lines.first.locator(".step-title")).to_have_text(["begin", "LLM:Desk", "Message:Reply"])
         await expect(lines.first.locator(".thinking")).to_contain_text("I look it up.")
         await expect(lines.first).to_contain_text("The server no longer has the events of this run.")
         await expect(card.get_by_role("heading")).to_have_text("LLM:Desk failed")
-        shown.problems.clear()  # Chromium reports the status 410 as an error
 
 
 async def test_a_turn_that_is_stopped_goes_on(browser: Browser, tmp_path: Path) -> None:
@@ -121,3 +120,31 @@ async def test_a_turn_that_is_stopped_goes_on(browser: Browser, tmp_path: Path) 
         await page.reload()
         await expect(page.locator(".message.assistant .markdown")).to_have_text(["Once upon", "Once upon a time."])
         await expect(page.locator(".turn-note")).to_have_count(0)
+
+
+async def test_files_are_dropped_and_pasted_and_wait_for_the_server(browser: Browser, tmp_path: Path) -> None:
+    give = """([type, name]) => {
+        const event = new Event(type, { bubbles: true, cancelable: true });
+        const data = new DataTransfer();
+        data.items.add(new File(["x"], name));
+        event[type === "paste" ? "clipboardData" : "dataTransfer"] = data;
+        document.querySelector(".composer textarea").dispatchEvent(event);
+    }"""
+    async with start_app(tmp_path, [Reply(text="Read.")]) as server, visit(browser, server.url, server.key) as shown:
+        page = shown.page
+        await open_agent(server, page, DESK)
+        for kind, name in (("drop", "a.txt"), ("paste", "b.txt")):
+            await page.evaluate(give, [kind, name])
+            await expect(page.locator(".attached li").last).to_contain_text(name)
+        await page.context.set_offline(True)
+        await page.evaluate("dispatchEvent(new Event('focus'))")
+        away = page.locator(".chat").get_by_role("status").filter(has_text="The server cannot be reached")
+        await expect(away).to_be_visible()
+        await ask(page, "What is in them?")
+        await expect(page.get_by_role("textbox", name="Your message")).to_have_value("What is in them?")
+        await page.context.set_offline(False)
+        await expect(away).to_have_count(0)
+        shown.problems.clear()  # the requests while there was no server
+        await page.get_by_role("button", name="Send").click()
+        await expect(page.locator(".message.assistant")).to_contain_text("Read.")
+        await expect(page.locator(".message.user .file")).to_have_text([" a.txt", " b.txt"])

@@ -67,6 +67,11 @@ async def test_a_stream_has_ids_and_resumes_without_loss(server: AppServer) -> N
     assert problem(await client.get(f"{path}?from=x")) == (400, "event-unknown")
     assert problem(await client.get(f"{path}?from=999")) == (400, "event-unknown")
     assert problem(await client.get(path, headers={"Last-Event-ID": f"{MISSING}:1"})) == (400, "event-unknown")
+    assert frames((await client.get(f"{path}?if_stored=true")).text) == events
+    await server.app_state.run_manager.journal.aclose()
+    assert problem(await client.get(path)) == (410, "events-gone")
+    gone = await client.get(f"{path}?if_stored=true")
+    assert (gone.status_code, gone.content) == (204, b"")
 
 
 async def test_a_background_run_is_followed_and_cancelled(server: AppServer) -> None:
