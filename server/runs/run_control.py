@@ -58,10 +58,13 @@ if TYPE_CHECKING:
 class RunControl(AgentSessions):
     """Begins, answers, continues, repeats, forks and stops one agent's runs."""
 
-    def __init__(self, app_state: AppState, turns: Turns, agent: AgentRow, policy: str | None = None) -> None:
-        """Initialize. ``policy`` is the disconnect policy for runs started here."""
+    def __init__(
+        self, app_state: AppState, turns: Turns, agent: AgentRow, policy: str | None = None, page_key: str = ""
+    ) -> None:
+        """Initialize. ``policy`` is the disconnect policy for runs started here, ``page_key`` as in `Turns.begin`."""
         super().__init__(app_state, turns, agent)
         self._policy = policy
+        self._page_key = page_key
 
     async def start(self, session: TurnSession, request: TurnRequest) -> Turn:
         """Begin a new turn.
@@ -330,7 +333,7 @@ class RunControl(AgentSessions):
             raise RequestError(
                 f"This is not the last run in its session: {hint}", 103, status=409, reason="run-not-last"
             )
-        return await self._turns.runner(self._agent, session)
+        return await self._turns.runner(self._agent, session, is_page=bool(self._page_key))
 
     async def _require_continuable(self, runner: Runner, session_id: str) -> None:
         """Delete a new session and raise if the canvas of its runner cannot continue the turn in it."""
@@ -346,7 +349,7 @@ class RunControl(AgentSessions):
         if isinstance(session, SessionRow):
             session = TurnSession(session)
         run.record = replace(run.record, parent_run=parent, tenant=self._agent.tenant)
-        return await self._turns.play(self._agent, session, run, question, self._policy)
+        return await self._turns.play(self._agent, session, run, question, self._policy, page_key=self._page_key)
 
     async def _end_of(self, run: RunRow) -> str:
         record = await self.record(run)

@@ -85,11 +85,12 @@ class CompletionBody(QuestionFields):
 
 
 class EmbeddedBody(CompletionBody):
-    """A turn from an embedded page."""
+    """A turn from an embedded page, or the continuation of one that its visitor has stopped."""
 
     may_be_query = True
 
     stream: Flag = True
+    resume_from: Annotated[Text, Field(description="Run to continue after it was stopped.")] = ""
 
 
 class PlayBody(CompletionBody):

@@ -36,6 +36,7 @@ from ragflow_lg.server.http.shared.turn_sessions import (
     unread_inputs,
 )
 from ragflow_lg.server.observability.logs import audit
+from ragflow_lg.server.runs.run_control import RunControl
 
 router = make_router("RAGFlow: embedded")
 
@@ -89,6 +90,11 @@ async def _respond(
         turn, _, question = await rejoin_run(request, caller, agent, position.run_id)
         asked = asked or question
         begun = follow_turn(turn)
+    elif body.resume_from:
+        control = RunControl(get_app_state(request), turns, agent, options.policy, caller.page_key)
+        run = await control.run(body.resume_from)
+        require_own(caller, await control.session(run.session_id))
+        begun = control.continue_(run)
     else:
         session = await open_turn_session(
             request,
@@ -107,8 +113,7 @@ async def _respond(
             ignored += unread_inputs(
                 (await turns.runner(agent, session.row, session.version, is_page=caller.is_page)).plan, inputs
             )
-        page_key = caller.owner.id if caller.is_page else ""
-        begun = turns.begin(agent, session, turn_request, options.policy, page_key=page_key)
+        begun = turns.begin(agent, session, turn_request, options.policy, page_key=caller.page_key)
     responder = CompletionResponder("page", position, get_app_state(request).now_ms, asked, error_prefix="Error 102: ")
     return name_ignored(await responder.respond(request, caller, begun, is_streamed=body.stream), ignored)
 

@@ -221,7 +221,6 @@ async def _store(request: Request, caller: ApiCaller, uploads: Sequence[Upload],
     stored: list[FileRow] = []
     for file in uploads:
         now = app_state.now_ms()
-        page_key = caller.owner.id if caller.is_page else ""
         row = await store.save(
             app_state.new_id(),
             file.name,
@@ -229,7 +228,7 @@ async def _store(request: Request, caller: ApiCaller, uploads: Sequence[Upload],
             file.content,
             now,
             agent_id,
-            page_key=page_key,
+            page_key=caller.page_key,
             visitor=caller.visitor,
         )
         stored.append(row)

@@ -110,6 +110,11 @@ class ApiCaller(Struct, frozen=True):
         """Whether the request comes from an embedded page, so that anybody may have sent it."""
         return bool(self.visitor)
 
+    @property
+    def page_key(self) -> str:
+        """The id of the embedded page's key, or ``""``."""
+        return self.owner.id if self.is_page else ""
+
     def reaches(self, row: SessionRow | FileRow) -> bool:
         """Return whether a session or file of the tenant is open to the request: visitors reach only their own."""
         return self.opens(row.agent_id) and self.visitor in ("", row.visitor)

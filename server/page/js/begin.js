@@ -3,7 +3,10 @@
 import { useEffect, useState } from "../vendor/preact.js";
 import { initialValues } from "./forms.js";
 
-/** @typedef {{title: string, mode: string, prologue: string, fields: Record<string, any>, is_demo?: boolean}} Begin */
+/**
+ * @typedef {{title: string, mode: string, prologue: string, fields: Record<string, any>, is_demo?: boolean,
+ *   avatar?: string}} Begin
+ */
 
 /**
  * Return how the agent's conversations begin, null until it is known, and the values of the form.

@@ -1,22 +1,21 @@
 /** The chat for frames in other sites, `/chat/AGENT?auth=KEY`: the conversation alone, with the key of a page. */
 
 import { html, render, useCallback, useMemo, useRef, useState } from "../vendor/preact.js";
+import { shownTitle } from "./agent_titles.js";
 import { Api, readVisitor } from "./api.js";
 import { useBegin } from "./begin.js";
 import { Chat } from "./chat.js";
+import { readOption } from "./embedded_look.js";
 import { FileAccess } from "./files.js";
-import { answerText, givenValues } from "./forms.js";
+import { answerText, givenValues, initialValues } from "./forms.js";
+import { Icon } from "./icons.js";
 import { SourcePanel } from "./panels.js";
 import { playPublic } from "./public_turns.js";
 import { upload, uploadValues } from "./runs.js";
 import { t } from "./texts.js";
-import { goOn, newTurn, settle } from "./turn.js";
+import { goOn, newTurn, settle, STOPPED } from "./turn.js";
 
-/** @returns {{agent: string, key: string}} What the address names. A browser sends nothing that follows its `#`. */
-function readAddress() {
-  const key = new URLSearchParams(location.hash.slice(1)).get("auth") ?? new URLSearchParams(location.search).get("auth");
-  return { agent: location.pathname.split("/").at(-1) ?? "", key: key ?? "" };
-}
+const PICTURE = /^data:image\/(png|jpeg|gif|webp);base64,/;
 
 /** @param {{agent: string, apiKey: string}} props */
 function EmbeddedChat({ agent, apiKey }) {
@@ -33,7 +32,7 @@ function EmbeddedChat({ agent, apiKey }) {
     try {
       contact.current = api.ragflow(`agentbots/${encodeURIComponent(agent)}/inputs`);
       const shown = await contact.current;
-      document.title = shown.title;
+      document.title = shownTitle(shown.title);
       return { ...shown, fields: shown.inputs };
     } catch (/** @type {any} */ error) {
       setProblem(error.message);
@@ -51,12 +50,14 @@ function EmbeddedChat({ agent, apiKey }) {
       setTurn(first);
       await contact.current; // it makes the visitor known, to whom uploads and the session belong
       const body = { session_id: first.sessionId, ...await build() };
-      setTurn(await playPublic(api, agent, first, body, setTurn, control.signal));
+      const show = (/** @type {import("./turn.js").Turn} */ now) => { if (running.current === control) setTurn(now); };
+      show(await playPublic(api, agent, first, body, show, control.signal));
     } catch (/** @type {any} */ error) {
-      if (control.signal.aborted) setTurn((now) => now && { ...now, status: "cancelled" });
+      if (running.current !== control) return; // a new conversation has begun
+      if (control.signal.aborted) setTurn((now) => now && { ...now, status: "cancelled", error: now.runId && STOPPED });
       else setProblem(error.message);
     } finally {
-      setBusy(false);
+      if (running.current === control) setBusy(false);
     }
   };
   const send = (/** @type {string} */ text, /** @type {File[]} */ files) => {
@@ -79,13 +80,32 @@ function EmbeddedChat({ agent, apiKey }) {
     }
   };
 
+  const continueRun = () => {
+    if (!turn) return;
+    setPast([...past, { ...settle(turn), status: "answered", error: "" }]);
+    follow(goOn(turn, ""), async () => ({ resume_from: turn.runId }));
+  };
+  const restart = () => {
+    running.current?.abort();
+    running.current = null;
+    setPast([]);
+    setTurn(null);
+    setBusy(false);
+    setProblem("");
+    setChunk(null);
+    if (begin) setInputs(initialValues(begin.fields));
+  };
   const rate = (/** @type {string} */ runId, /** @type {any} */ body) => api.rate(agent, runId, body);
 
   return html`<${FileAccess.Provider} value=${openFile}><main class="embedded">
-    <h1>${begin?.title ?? ""}</h1>
+    <header>
+      ${PICTURE.test(begin?.avatar ?? "") && html`<img src=${begin?.avatar} alt="" />`}
+      <h1>${begin ? shownTitle(begin.title) : ""}</h1>
+      <button type="button" class="icon-button" aria-label=${t("newSession")} title=${t("newSession")} disabled=${!turn && !past.length}
+        onClick=${restart}><${Icon} name="plus" /></button></header>
     <${Chat} past=${past} turn=${turn} problem=${problem} problems=${{}} isBusy=${isBusy} begin=${begin}
       inputs=${inputs} onInputs=${setInputs} onSend=${send} onStop=${() => running.current?.abort()} onAnswer=${answer}
-      onCite=${setChunk} onRetry=${send} onRate=${rate} />
+      onCite=${setChunk} onRetry=${send} onContinue=${continueRun} onRate=${rate} />
     ${chunk && html`<${SourcePanel} chunk=${chunk} onClose=${() => setChunk(null)} />`}
   </main><//>`;
 }
@@ -95,7 +115,8 @@ function wrap(values) {
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { value }]));
 }
 
-const { agent, key } = readAddress();
+const agent = location.pathname.split("/").at(-1) ?? "";
+const key = readOption("auth");
 const root = document.getElementById("app");
 if (root) {
   render(key ? html`<${EmbeddedChat} agent=${agent} apiKey=${key} />`

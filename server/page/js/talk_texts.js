@@ -20,6 +20,7 @@ export const TALK_TEXTS = {
   adviseModel: ["Choose a model that can be used here, then try again.", "请选择可用的模型，然后重试。"],
   adviseDataset: ["Choose a dataset for this node, or add files to one, then try again.", "请为此节点选择数据集或添加文件，然后重试。"],
   adviseKey: ["Enter a valid key for the service, then try again.", "请输入该服务的有效密钥，然后重试。"],
+  adviseVisitor: ["Try again. If it fails again, tell those who run this page.", "请重试。若仍然失败，请告知本页面的管理者。"],
   adviseRetry: ["Try again. If it stays, look at the node.", "请重试。若仍然失败，请查看该节点。"],
   openSettings: ["Open the settings", "打开设置"],
   giveUp: ["Give up this form", "放弃此表单"],

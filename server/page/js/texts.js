@@ -68,6 +68,8 @@ const TEXTS = {
   embeddedHint: ["Everybody who opens that page can read its key, which opens this agent only, for 90 days. Name the page's "
     + "address in `[server] frame_origins` of the settings.", "打开网页的人都能看到其中的密钥；它只能使用此智能体，有效期 90 天。"
     + "请在设置的 `[server] frame_origins` 中填写网页地址。"],
+  embeddedLook: ["`accent` is your colour, with `%23` for `#`; `theme` is `light` or `dark`. Without them, the chat has this page's "
+    + "colour, and the visitor's theme.", "`accent` 是您的颜色，`%23` 代表 `#`；`theme` 为 `light` 或 `dark`。省略时使用本页面的颜色和访客的主题。"],
   createPageKey: ["Fill in a new key", "填入新密钥"],
   showKey: ["Fill in the key of this page", "填入当前页面的密钥"],
   pageKeyMissing: ["The address lacks the key of the page: …?auth=beta-….", "地址缺少页面密钥：…?auth=beta-…。"],

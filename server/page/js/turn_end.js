@@ -45,7 +45,7 @@ export function TurnEnd(props) {
 /** @param {Props} props */
 function ErrorCard({ turn, onRetry, onShowRun }) {
   const failed = turn.order.map((id) => turn.nodes[id]).find(({ error, status }) => error === turn.error || (error && status === "failed"));
-  const advice = onShowRun && (ADVICE.find(([about]) => about.test(turn.error))?.[1] ?? "adviseRetry");
+  const advice = !onShowRun ? onRetry && "adviseVisitor" : (ADVICE.find(([about]) => about.test(turn.error))?.[1] ?? "adviseRetry");
   const cause = causeOf(turn.error);
   const title = failed && onShowRun ? t("nodeFailed", { node: failed.title }) : t("turnFailed");
   return html`<section class="error-card" role="alert">
@@ -55,7 +55,7 @@ function ErrorCard({ turn, onRetry, onShowRun }) {
     ${cause !== turn.error && html`<details><summary>${t("wholeError")}</summary><pre tabindex="0">${turn.error}</pre></details>`}
     <p class="row">${onRetry && html`<button type="button" class="primary" onClick=${onRetry}><${Icon} name="refresh-cw" /> ${t("retry")}</button>`}
       ${failed && onShowRun && html`<button type="button" onClick=${() => onShowRun(failed.id)}>${t("showNode")}</button>`}
-      ${advice && advice !== "adviseRetry" && html`<a class="button" href="#/settings">
+      ${onShowRun && advice && advice !== "adviseRetry" && html`<a class="button" href="#/settings">
         ${t(advice === "adviseModel" ? "chooseModel" : "openSettings")}</a>`}</p>
   </section>`;
 }

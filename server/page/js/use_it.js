@@ -41,7 +41,7 @@ print(state["messages"][-1]["content"])`],
 
 /** @param {string} server @param {string} agent @param {string} key @returns {string} A page's frame with the chat. */
 function frame(server, agent, key) {
-  return `<iframe src="${server}/chat/${agent}#auth=${key || "BETA_KEY"}" title="Chat" width="400" height="600"
+  return `<iframe src="${server}/chat/${agent}#auth=${key || "BETA_KEY"}&accent=%233454d1&theme=light" title="Chat" width="400" height="600"
   allow="clipboard-write" style="border: 0"></iframe>`;
 }
 
@@ -67,7 +67,7 @@ export function UseIt({ api, agent }) {
       onChange=${(/** @type {any} */ e) => setShown(e.target.checked)} />${t("showKey")}</label>
     ${programs(server, id, isShown ? api.key : "").map(([name, text]) => html`<${Snippet} key=${name} name=${name} text=${text} />`)}
     <${Snippet} name=${t("embeddedChat")} text=${frame(server, id, pageKey)} />
-    <p class="hint">${t("embeddedHint")}</p>
+    <p class="hint">${t("embeddedLook")} ${t("embeddedHint")}</p>
     <button onClick=${create} disabled=${Boolean(pageKey)}>${t("createPageKey")}</button>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
   </section>`;

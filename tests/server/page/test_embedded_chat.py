@@ -20,7 +20,14 @@ pytestmark = needs_chromium
 
 @asynccontextmanager
 async def open_shop(
-    browser: Browser, folder: Path, dsl: dict[str, Any], replies: list[Reply], *, is_listed: bool = True, **options: Any
+    browser: Browser,
+    folder: Path,
+    dsl: dict[str, Any],
+    replies: list[Reply],
+    *,
+    is_listed: bool = True,
+    look: str = "",
+    **options: Any,
 ) -> AsyncGenerator[tuple[AppServer, Page, FrameLocator, list[str]]]:
     """Open a page of another site with the chat in a frame. Yield also the problems, which must be none at the end."""
     shop = HttpServer()
@@ -29,7 +36,7 @@ async def open_shop(
         async with start_app(folder, replies, frame_origins=(site,) if is_listed else (), **options) as server:
             agent = await server.agent(dsl, HOSTILE[:60])
             key = await server.new_key(kind="beta", agents=[agent])
-            address = f"{server.url}/chat/{agent}?auth={key}"
+            address = f"{server.url}/chat/{agent}?auth={key}{look}"
             frame = (
                 f'<!doctype html><link rel=icon href=data:,><iframe src="{address}" width="400" height="600"></iframe>'
             )
@@ -73,16 +80,61 @@ async def test_visitors_answer_forms(browser: Browser, tmp_path: Path) -> None:
         await expect(frame.locator(".pause")).to_have_count(0)
 
 
-async def test_visitors_stop_an_answer_and_learn_no_reasons(browser: Browser, tmp_path: Path) -> None:
-    replies = [Reply(chunks=["Once upon"], hangs=True), Reply(error="internal-host 4711", repeat=True)]
-    async with open_shop(browser, tmp_path, MODEL, replies) as (_, page, frame, _):
+async def contrast(frame: FrameLocator, place: str) -> float:
+    """Return the contrast of a text with the nearest ground under it."""
+    return await frame.locator(place).first.evaluate(
+        """(element) => {
+            const read = (colour) => {
+                const pen = document.createElement("canvas").getContext("2d");
+                pen.fillStyle = colour;
+                pen.fillRect(0, 0, 1, 1);
+                return [...pen.getImageData(0, 0, 1, 1).data];
+            };
+            const lightness = ([...channels]) => channels.slice(0, 3).map((value) => value / 255)
+                .map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4))
+                .reduce((sum, value, at) => sum + value * [0.2126, 0.7152, 0.0722][at], 0.05);
+            let ground = element;
+            while (read(getComputedStyle(ground).backgroundColor)[3] < 255) ground = ground.parentElement;
+            const colours = [getComputedStyle(element).color, getComputedStyle(ground).backgroundColor];
+            const both = colours.map(read).map(lightness);
+            return Math.max(...both) / Math.min(...both);
+        }"""
+    )
+
+
+async def test_a_chat_has_the_look_of_its_site_and_visitors_stop_continue_and_begin_again(
+    browser: Browser, tmp_path: Path
+) -> None:
+    replies = [
+        Reply(chunks=["Once upon"], hangs=True),
+        Reply("[A time](https://example.com)."),
+        *[Reply(error="host 4711")] * 9,
+    ]
+    async with open_shop(browser, tmp_path, MODEL, replies, look="&accent=%23ffd400&theme=light") as shop:
+        _, page, frame, _ = shop
+        await page.emulate_media(color_scheme="dark")
         await ask(frame, "A story")
         await expect(frame.locator(".message.assistant")).to_contain_text("Once upon")
         await frame.get_by_role("button", name="Stop").click()
-        await expect(frame.get_by_role("button", name="Send")).to_be_visible()
+        await frame.get_by_role("button", name="Continue").click()
+        await expect(frame.locator(".message.assistant")).to_have_text(["Once upon", "A time."])
+        await expect(frame.locator(".message.user")).to_have_text(["A story"])
+        send = frame.get_by_role("button", name="Send")
+        await expect(send).to_have_css("background-color", "rgb(255, 212, 0)")
+        for theme, ground in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(22, 24, 29)")):
+            await expect(frame.locator(".chat")).to_have_css("background-color", ground)
+            for place in (".message a", ".message.user", ".primary", "h1"):
+                assert await contrast(frame, place) >= 4.5, (theme, place)
+            await page.frames[1].evaluate("() => { document.documentElement.dataset.theme = 'dark'; }")
         await ask(frame, "Another")
-        await expect(frame.get_by_role("alert")).to_contain_text("The agent failed. Its owner can see the reason.")
+        card = frame.locator(".error-card")
+        await expect(card).to_contain_text("The agent failed. Its owner can see the reason.")
+        await expect(card).to_contain_text("If it fails again, tell those who run this page.")
+        await expect(card.get_by_role("link")).to_have_count(0)
         assert "4711" not in await page.frames[1].content()
+        await frame.get_by_role("button", name="New conversation").click()
+        await expect(frame.locator(".message")).to_have_count(0)
+        await expect(frame.get_by_role("button", name="New conversation")).to_be_disabled()
 
 
 async def test_a_site_that_is_not_listed_shows_no_frame(browser: Browser, tmp_path: Path) -> None:

@@ -1,14 +1,17 @@
 """Embedded pages: what visitors, who can read the key of a page, may see and do."""
 
+import asyncio
 from typing import Any
 
 import orjson
 import pytest
 
 from ragflow_lg.server.agents.file_store import FILE_LIMITS
+from ragflow_lg.server.http.shared.auth import VISITOR_HEADER
 from ragflow_lg.services.sessions import RunRecord, Trace
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, canvas, frames, says
+from tests.server.waiting import wait_while
 
 SECRET = "internal-host.example:8443 key-4711"
 
@@ -164,3 +167,20 @@ async def test_turns_of_a_page_read_only_files_of_its_agent(server: AppServer) -
     assert f"text of {mine}" in own["data"]["data"]["content"]
     assert (foreign["code"], f"text of {other}" in str(foreign)) == (101, False)
     assert f"text of {other}" in (await server.ask(mine, files=[files[other]]))["data"]["data"]["content"]
+
+
+async def test_visitors_continue_only_their_own_turns_after_they_have_stopped(server: AppServer) -> None:
+    server.model.replies += [Reply(chunks=["Let me"], hangs=True), Reply("Fine.")]
+    beta, agent = await server.page(), await server.agent(MODEL)
+    opened = [await server.client.get(f"/agentbots/{agent}/inputs", headers=beta) for _ in range(2)]
+    one, other = ({**beta, VISITOR_HEADER: each.headers[VISITOR_HEADER]} for each in opened)
+    path = f"/agentbots/{agent}/completions"
+    stopped = asyncio.create_task(server.client.post(path, json={"query": "Hi"}, headers=one))
+    await wait_while(lambda: not server.model.is_hanging)
+    (session,) = (await server.get(f"/agents/{agent}/sessions"))["data"]
+    await server.post(f"/tasks/{session['id']}/cancel")
+    body = {"resume_from": frames((await stopped).text)[0]["message_id"], "stream": False}
+    refused = await server.client.post(path, json=body, headers=other)
+    assert (refused.json()["code"], refused.json()["message"]) == (102, "Session not found!")
+    continued = (await server.post(path, body, headers=one))["data"]
+    assert (continued["data"]["content"], continued["session_id"]) == ("Fine.", session["id"])
