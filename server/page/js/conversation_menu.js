@@ -3,7 +3,7 @@
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { Dialog } from "./dialog.js";
 import { Menu } from "./menu.js";
-import { titleOf } from "./sessions.js";
+import { talkTitle } from "./sessions.js";
 import { t } from "./texts.js";
 
 /**
@@ -31,7 +31,7 @@ export function ConversationMenu({ label, row, changes, items = [] }) {
   return html`<${Menu} label=${label} items=${all} />
     ${asked === "rename" && html`<${RenameDialog} name=${row.name} onClose=${close}
       onSave=${(/** @type {string} */ name) => changes.change(row.id, { name })} />`}
-    ${asked === "delete" && html`<${DeleteDialog} title=${titleOf(row)} onClose=${close} onDelete=${() => changes.remove(row.id)} />`}`;
+    ${asked === "delete" && html`<${DeleteDialog} title=${talkTitle(row)} onClose=${close} onDelete=${() => changes.remove(row.id)} />`}`;
 }
 
 /** @param {{name: string, onSave: (name: string) => Promise<void>, onClose: () => void}} props */

@@ -3,7 +3,7 @@
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { ConversationMenu } from "./conversation_menu.js";
 import { Icon } from "./icons.js";
-import { plain, titleOf } from "./sessions.js";
+import { plain, talkTitle } from "./sessions.js";
 import { language, t } from "./texts.js";
 
 const TYPING_MS = 250;
@@ -22,7 +22,7 @@ export function SessionList({ api, agent, talks, session, changes, onSession }) 
   const [wanted, setWanted] = useState("");
   const text = wanted.trim().toLowerCase();
   const found = useFound(api, agent, wanted.trim(), talks.sessions);
-  const named = talks.sessions.filter((row) => titleOf(row).toLowerCase().includes(text));
+  const named = talks.sessions.filter((row) => talkTitle(row).toLowerCase().includes(text));
   const excerpts = new Map(found.map(({ id, excerpt }) => [id, excerpt]));
   const first = useRef(/** @type {HTMLElement | null} */ (null));
   const remove = (/** @type {string} */ id) => changes.remove(id).then(() => first.current?.focus()); // its row is gone
@@ -81,7 +81,7 @@ function inGroups(rows) {
  *   changes: import("./conversation_menu.js").Changes, onSession: (session: string) => void}} props
  */
 function Row({ agent, row, isOpen, text, excerpt, changes, onSession }) {
-  const title = titleOf(row);
+  const title = talkTitle(row);
   const [state, icon] = STATES[row.status] ?? ["", ""];
   const isInName = title.toLowerCase().includes(text);
   const open = (/** @type {MouseEvent} */ event) => {

@@ -13,7 +13,7 @@ export function plain(text) {
 }
 
 /** @param {any} row A conversation, as the server lists it. @returns {string} Its name; without one, when it began. */
-export function titleOf(row) {
+export function talkTitle(row) {
   return plain(row.name) || `${t("conversation")}, ${new Date(row.create_ms).toLocaleString(language(), { dateStyle: "medium", timeStyle: "short" })}`;
 }
 

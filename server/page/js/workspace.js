@@ -11,9 +11,9 @@ import { readTitles } from "./node_titles.js";
 import { Opening } from "./ready_card.js";
 import { RunView, useRunView } from "./run_view.js";
 import { SessionList } from "./session_list.js";
-import { titleOf } from "./sessions.js";
+import { talkTitle } from "./sessions.js";
 import { ShareDialog } from "./sharing.js";
-import { t } from "./texts.js";
+import { language, t } from "./texts.js";
 
 /**
  * @param {{api: import("./api.js").Api, agent: string, session: string, layout: import("./layout.js").Layout,
@@ -39,6 +39,8 @@ export function Workspace({ api, agent, session, layout, isOffline, onSession, o
   const titleOf = useMemo(() => readTitles(talk.version?.dsl), [talk.version]);
   useEffect(() => { if (talk.begin) onTitle(talk.begin.title); }, [talk.begin?.title]);
   const changes = { change: talk.talks.change, remove: talk.talks.remove, report: talk.report };
+  const list = useMemo(() => html`<${SessionList} api=${api} agent=${agent} talks=${talk.talks} session=${session} changes=${changes}
+    onSession=${show} />`, [api, agent, session, talk.sessions, talk.talks.hasMore, language()]); // not at each piece of a text
   const rate = (/** @type {string} */ runId, /** @type {any} */ feedback) => api.rate(agent, runId, feedback);
   const enlarge = html`<button type="button" class="icon-button enlarge" aria-label=${t(layout.isWhole ? "reduce" : "enlarge")}
     onClick=${layout.enlarge}><${Icon} name=${layout.isWhole ? "minimize-2" : "maximize-2"} /></button>`;
@@ -47,7 +49,7 @@ export function Workspace({ api, agent, session, layout, isOffline, onSession, o
 
   return html`<${FileAccess.Provider} value=${openFile}><div class="workspace" data-panel=${layout.panel} data-drawer=${layout.drawer}
     style=${{ "--share": `${layout.share}%` }}>
-    <${SessionList} api=${api} agent=${agent} talks=${talk.talks} session=${session} changes=${changes} onSession=${show} />
+    ${list}
     <main class="talk"><${TalkHead} api=${api} agent=${agent} talks=${talk.talks} changes=${changes} onSave=${talk.save} />
       <${Chat} past=${talk.past} turn=${talk.turn} problem=${talk.problem} problems=${talk.problems} isBusy=${talk.isBusy}
       isOffline=${isOffline} begin=${talk.begin}
@@ -74,7 +76,7 @@ function TalkHead({ api, agent, talks, changes, onSave }) {
     { label: t("exportMarkdown"), icon: "download", onSelect: () => onSave("md") },
     { label: t("exportJson"), icon: "download", onSelect: () => onSave("json") },
   ];
-  const title = row ? titleOf(row) : t("newSession");
+  const title = row ? talkTitle(row) : t("newSession");
   return html`<header class="talk-head"><h1 title=${title}>${title}</h1>
     ${row && html`<${ConversationMenu} label=${t("talkMenu")} row=${row} changes=${changes} items=${items} />`}
     ${row && isSharing && html`<${ShareDialog} api=${api} path=${api.path(agent, `sessions/${row.id}/share`)} isShared=${row.shared}
