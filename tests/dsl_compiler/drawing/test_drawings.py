@@ -1,4 +1,6 @@
+import re
 import xml.etree.ElementTree as ElementTree
+from operator import mul
 
 import pytest
 
@@ -6,6 +8,7 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import find_cjk_font
 from ragflow_lg.dsl_compiler.deployment import NoDeployment
 from ragflow_lg.dsl_compiler.drawing import sketch_plan, sketch_source, to_mermaid, to_png, to_svg, to_text_drawing
+from ragflow_lg.dsl_compiler.drawing.svg import THEMES, Theme
 from ragflow_lg.dsl_compiler.drawing.text_drawing import MAX_LINES
 from tests.dsl_compiler.drawing.plans import DRAWINGS, sketch_of, sketch_with_region, support_sketch
 from tests.fakes.canvas import CATALOG, canvas, node, plan_of, text
@@ -26,6 +29,28 @@ def test_only_conditional_edges_are_dashed() -> None:
     paths = [p for p in ElementTree.fromstring(to_svg(support_sketch())).iter(f"{SVG}path") if p.get("marker-end")]
     assert [bool(p.get("stroke-dasharray")) for p in paths].count(False) == 2
     assert len(paths) == 7
+
+
+def test_nodes_have_the_icon_of_their_kind_and_nothing_is_fetched() -> None:
+    svg = to_svg(sketch_with_region())
+    icons = {group.get("data-icon"): group[1].get("d") for group in ElementTree.fromstring(svg).iter(f"{SVG}g")}
+    icons.pop(None)
+    assert {"entry", "message"} <= icons.keys()
+    assert len(set(icons.values())) == len(icons)
+    assert "href" not in svg
+    assert set(re.findall(r"url\((.)", svg)) == {"#"}
+
+
+@pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
+def test_texts_can_be_read_on_every_ground(theme: Theme) -> None:
+    def lightness(colour: str) -> float:
+        shares = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+        return 0.05 + sum(map(mul, linear, (0.2126, 0.7152, 0.0722)))
+
+    grounds = sorted(map(lightness, (theme.background, theme.node, theme.container)))
+    for colour in map(lightness, (theme.ink, theme.label)):
+        assert min(max(colour, ground) / min(colour, ground) for ground in grounds) >= 4.5
 
 
 def test_hostile_titles_are_only_text() -> None:

@@ -75,6 +75,15 @@ async def test_an_agent_has_its_rounds_and_calls_in_the_log_and_its_tools_in_the
         await expect(line.locator(".call")).to_contain_text("In Bremen.")
 
 
+ROOMS = """(nodes) => Math.min(...nodes.flatMap((node) => {
+    const {x, width} = node.querySelector("rect").getBBox();
+    return [...node.querySelectorAll("text:not([text-anchor])")].map((text) => {
+        const box = text.getBBox();
+        return Math.min(x + width - box.x - box.width, box.x - x);
+    });
+}))"""
+
+
 async def test_nodes_that_a_turn_does_not_reach_are_shown_so_and_taken_edges_too(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -86,9 +95,12 @@ async def test_nodes_that_a_turn_does_not_reach_are_shown_so_and_taken_edges_too
         ("Message:Left", "Message", {"content": ["left"]}, []),
         ("Message:Right", "Message", {"content": ["right"]}, []),
     )
+    names = {"Message:Left": "Hand over to a person who speaks", "Message:Right": "Wwwwwwwww Wwwwwwwwwww " * 4}
+    dsl["graph"] = {"nodes": [{"id": id_, "data": {"name": name}} for id_, name in names.items()], "edges": []}
     async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         await open_agent(server, page, dsl)
+        assert await page.locator(".picture [data-node]").evaluate_all(ROOMS) >= 8, "no text touches its node's border"
         await ask(page, "left")
         await expect(page.locator("[data-node='Message:Left']")).to_have_attribute("data-status", "done")
         await expect(page.locator("[data-node='Message:Right']")).to_have_attribute("data-status", "skipped")
