@@ -136,7 +136,7 @@ class CanvasFiles:
         draft = await agents.version(agent.id, agent.version_id)
         if draft is None or draft.dsl != dsl:
             version = build_version(app_state.new_id(), agent.id, title, dsl, now, is_released=False)
-            await agents.change(agent.id, {"update_ms": now}, version)
+            await agents.change(agent.id, {"update_ms": now, **_describe(file, text)}, version)
         return agent.id
 
     async def _check(self, file: Path, text: str) -> str:

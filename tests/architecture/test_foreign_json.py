@@ -28,6 +28,7 @@ IN_WORKERS = {
 COUNTED_BEFORE = {
     "dsl_compiler/json_spans.py": "canvases, which are limited before",
     "dsl_compiler/source.py": "canvases, which are limited before",
+    "server/agents/canvas_file_agents.py": "canvases, which are limited before",
     "ragflow_lg/integrations/mcp/mcp_session.py": "requests of our own client",
     "ragflow_lg/adapters/ragflow_api/api_client.py": "answers of RAGFlow, counted before",
     "ragflow_lg/agents/call_arguments.py": "doubled arguments, of a bounded number of characters",

@@ -106,7 +106,8 @@ function useLacks(api, agents) {
       for (const { id } of agents ?? []) {
         const needs = await api.request(api.path(id, "needs")).catch(() => null);
         if (!isShown) return;
-        if (needs) setLacks((known) => ({ ...known, [id]: needs.missing.filter((/** @type {any} */ need) => need.state === "missing").length }));
+        const missing = needs?.missing.filter((/** @type {any} */ need) => need.state === "missing") ?? [];
+        if (needs) setLacks((known) => ({ ...known, [id]: needs.ready ? 0 : missing.length }));
       }
     };
     ask();

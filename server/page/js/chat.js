@@ -39,7 +39,8 @@ export function Chat(props) {
     toEnd();
     actions.onSend(text, files);
   };
-  return html`<section class="chat" aria-label=${t("conversation")}>
+  const isForm = isFirst && Object.keys(begin?.fields ?? {}).length > 0;
+  return html`<section class="chat" data-form=${isForm} aria-label=${t("conversation")}>
     <div key="log" class="messages" ref=${frame} tabindex="0" role="log" aria-label=${t("conversation")} aria-busy=${isBusy}>
       <div class="turns" ref=${content}>
         ${opening?.(isFirst)}

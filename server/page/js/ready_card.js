@@ -34,20 +34,21 @@ export function Opening({ api, agent, begin, isFirst, isDemo, onAsk }) {
   const lacksKey = Boolean(needs?.missing.some((/** @type {any} */ need) => need.state === "demo"));
   const hasBar = needs ? needs.is_demo || lacksKey : isDemo;
   const isChat = begin?.mode === "conversational";
+  const isLacking = Boolean(isFirst && needs && !needs.ready);
   const card = needs && html`<${Card} api=${api} agent=${agent} needs=${needs} done=${done} onMended=${mended} />`;
   return html`
     ${hasBar && html`<div class="demo-bar" role="note"><${Icon} name="info" />
       <span><b>${t("demoAnswers")}</b> <span>${t(lacksKey && !needs.is_demo ? "noKeyFound" : "demoOf")}</span></span>
-      ${needs && html`<button type="button" class="quiet" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>
+      ${needs && !isLacking && html`<button type="button" class="quiet" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>
         ${t("chooseModel")}</button>`}</div>`}
-    ${hasBar && isOpen && card}
+    ${hasBar && isOpen && !isLacking && card}
     ${isFirst && html`<div class="opening">
       ${!begin && !problem && html`<div class="ghost" role="status" aria-label=${t("loading")}></div>`}
       ${begin?.prologue ? html`<article class="prologue" data-short=${begin.prologue.length <= MAX_GREETING}>
           <${Markdown} text=${begin.prologue} /></article>`
         : isChat && html`<h2>${t("greeting")}</h2>`}
       ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-      ${!hasBar && card}
+      ${(!hasBar || isLacking) && card}
       ${!needs && !problem && html`<div class="ghost wide"></div>`}
       ${needs && isChat && html`<${Questions} needs=${needs} begin=${begin} onAsk=${onAsk} />`}</div>`}`;
 }

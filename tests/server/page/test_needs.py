@@ -1,9 +1,11 @@
 """An agent whose model and dataset are missing, mended on its page in a real Chromium; and the settings."""
 
+import json
 from pathlib import Path
 
 from playwright.async_api import Browser, expect
 
+from tests.architecture.sources import ROOT
 from tests.fakes.browsers import needs_chromium
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.server.http.native.test_native_settings_routes import SECRET, SUPPORT
@@ -73,3 +75,25 @@ async def test_a_question_is_asked_and_the_demo_chosen_with_a_click(browser: Bro
         await bar.get_by_role("button", name="Choose a model").click()
         await page.get_by_role("button", name="End the demo").click()
         await expect(bar).to_have_count(0)
+
+
+async def test_a_dataset_is_missed_beside_the_demo_model_and_a_form_is_shown_whole(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with start_own_server(tmp_path) as server, visit(browser, server.url, server.key) as shown:
+        page = shown.page
+        handbook, trip = (
+            json.loads((ROOT / f"examples/{name}.json").read_text())["dsl"] for name in ("handbook_agent", "trip_form")
+        )
+        await open_agent(server, page, handbook, "Handbook")
+        await expect(page.get_by_role("note").filter(has_text="The demo model answers.")).to_be_visible()
+        await expect(page.get_by_role("region", name="Missing")).to_contain_text("Missing: dataset handbook")
+        await expect(page.get_by_role("button", name="Choose a model")).to_have_count(1)
+
+        await page.goto(f"{server.url}/#/")
+        await open_agent(server, page, trip, "Trip")
+        form = page.get_by_role("group", name="Inputs")
+        assert await form.evaluate("(form) => form.scrollHeight - form.clientHeight") <= 1
+        for width, height in ((1440, 900), (360, 640)):
+            await page.set_viewport_size({"width": width, "height": height})
+            await expect(page.get_by_role("button", name="Start")).to_be_in_viewport(ratio=1)
