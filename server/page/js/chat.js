@@ -30,9 +30,9 @@ import { whole } from "./turns.js";
 export function Chat(props) {
   const { past, turn, problem, problems, isBusy, isOffline, begin, inputs, onInputs, opening, ...others } = props;
   const { steps, chosen, titleOf, ...actions } = others;
-  const { frame, content, isAway, toEnd } = useFollowing();
   const isWaiting = Boolean(turn?.pauses.length);
   const isFirst = !turn && !past.some(({ query, files }) => query || files.length);
+  const { frame, content, isAway, toEnd } = useFollowing(isFirst && Boolean(opening));
   const hasPrologue = begin?.prologue && !(opening && isFirst) && (past[0]?.query || past[0]?.files.length || !past.length);
   const show = useTurnViews({ past, turn, problems, isBusy, steps, chosen, titleOf }, actions);
   const send = (/** @type {string} */ text, /** @type {File[]} */ files) => {

@@ -1,11 +1,13 @@
 /** Two runs side by side: the answer, what it took, the path in the graph, and what each node has returned. */
 
 import { html, useEffect, useState } from "../vendor/preact.js";
+import { Markdown } from "./markdown.js";
 import { Costs } from "./model_calls.js";
 import { loadFacts, nodeOf } from "./run_facts.js";
 import { isSame, toText } from "./shown_values.js";
 import { TextDiff } from "./text_diff.js";
 import { language, t } from "./texts.js";
+import { withoutThinking } from "./turn.js";
 import { nameOf } from "./values_view.js";
 
 const RUNS = 100;
@@ -72,19 +74,32 @@ function lastTwo(runs, session) {
  */
 function Sides({ first, second, titleOf, onSelect }) {
   const sides = [first, second];
+  const [before, after] = sides.map(({ run }) => withoutThinking(run.answer));
   return html`
     <h3>${t("answers")}</h3>
     <div class="pair">${sides.map(({ run, nodes }) => html`<article class="side-answer" data-status=${run.status}>
       <p class="hint">${t(run.status)} · <${Costs} seconds=${Math.max(0, run.end_ms - run.start_ms) / 1000}
         usage=${{ ...run.usage, cost: nodes.usage.cost }} /></p>
-      <pre tabindex="0">${run.answer || run.error}</pre></article>`)}</div>
-    ${first.run.answer !== second.run.answer && html`<${TextDiff} before=${first.run.answer} after=${second.run.answer} />`}
+      ${run.answer ? html`<${Markdown} text=${withoutThinking(run.answer)} />` : run.error && html`<p class="problem">${run.error}</p>`}
+      </article>`)}</div>
+    ${before !== after && html`<details open=${isAlike(before, after)}><summary>${t("difference")}</summary>
+      <${TextDiff} before=${before} after=${after} /></details>`}
     <h3>${t("path")}</h3>
     <div class="pair">${sides.map(({ path, kept }, at) => html`<ol class="path">${path.map((node) => html`<li
       data-only=${!sides[1 - at].path.includes(node)}><button onClick=${() => onSelect(node)}>${titleOf(node)}</button>
       ${kept.includes(node) && html`<small>${t("keptResult")}</small>`}</li>`)}</ol>`)}</div>
     <h3>${t("outputsByNode")}</h3>
     <${Outputs} before=${first.variables} after=${second.variables} titleOf=${titleOf} />`;
+}
+
+/** @param {string} before @param {string} after @returns {boolean} Whether they differ in one place mostly. */
+function isAlike(before, after) {
+  const most = Math.min(before.length, after.length);
+  let start = 0;
+  while (start < most && before[start] === after[start]) start += 1;
+  let end = 0;
+  while (end < most - start && before.at(-1 - end) === after.at(-1 - end)) end += 1;
+  return (start + end) * 2 > most;
 }
 
 /** @param {{before: Map<string, any>, after: Map<string, any>, titleOf: (node: string) => string}} props */

@@ -187,11 +187,14 @@ export function useConversation({ api, agent, session, onSession, onCompare }) {
       report(error);
     }
   };
-  const continueRun = (last = turn, notice = "") => {
+  const continueRun = async (last = turn, notice = "") => {
     if (!last) return undefined;
     const isStopped = last.status === "cancelled"; // what it has written stays, and is written again
     if (isStopped) setPast([...past, { ...settle(last), status: "answered", error: "" }]);
-    return follow(isStopped ? goOn(last, "") : last, { path: `runs/${last.runId}/continue?mode=stream` }, notice);
+    const first = { ...(isStopped ? goOn(last, "") : last), status: "starting" };
+    const ended = await follow(first, { path: `runs/${last.runId}/continue?mode=stream` }, notice);
+    if (!ended) setTurn((now) => (now?.status === "starting" ? last : now)); // it can be tried again
+    return ended;
   };
   /** @returns {import("./turn.js").Turn[]} All turns, none of which goes on. */
   const settled = () => (turn ? [...past, settle(turn)] : past);

@@ -8,8 +8,11 @@ const NEAR_PX = 40;
  * Return the places of a log and of what is in it, whether its end is out of sight, and how to go there.
  *
  * Whatever grows is followed: texts, errors, forms. What the reader unfolds is not.
+ * @param {boolean} isStill Whether nothing is followed, because it begins with what is to be read first.
  */
-export function useFollowing() {
+export function useFollowing(isStill) {
+  const rests = useRef(isStill);
+  rests.current = isStill;
   const frame = useRef(/** @type {HTMLElement | null} */ (null));
   const content = useRef(/** @type {HTMLElement | null} */ (null));
   const follows = useRef(true);
@@ -34,6 +37,7 @@ export function useFollowing() {
       if (event.target.closest?.("summary")) follows.current = false;
     };
     const grow = () => {
+      if (rests.current) return;
       if (follows.current) log.scrollTop = log.scrollHeight;
       else setAway(!isNear());
       top = log.scrollTop; // what has become shorter moves the reader as well

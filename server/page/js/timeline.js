@@ -42,7 +42,8 @@ export function Timeline({ turn, steps, stored, titleOf, node, onNode, onStep })
     ${!rows.length && html`<p class="hint" role="status">
       ${t(turn.stepsOf ? "loadingSteps" : turn.status === "starting" ? "starting" : "noVisits")}</p>`}
     <ol class="visit-rows">${shown.map(({ row, visit, usage, step }) => html`<${TimelineRow} key=${row.key} row=${row} usage=${usage}
-      gave=${row.kind === "node" ? gaveOf(turn.visits.filter((each) => each.node === row.node)[visit]?.outputs, titleOf) : ""}
+      gave=${row.kind === "node" ? gaveOf(turn.visits.filter((each) => each.node === row.node)[visit]?.outputs, titleOf,
+        turn.shown.thinking) : ""}
       isChosen=${row.kind === "node" && row.node === node} start=${start} length=${end - start}
       onSelect=${() => onNode(row.node, visit)} onStep=${step && (() => onStep(step.checkpoint))} />`)}</ol>
     ${rows.length > MAX_ROWS && html`<p class="hint">${(rows.length - MAX_ROWS).toLocaleString()} ${t("cutRows")}</p>`}
@@ -92,15 +93,17 @@ function TimelineRow({ row, usage, gave, isChosen, start, length, onSelect, onSt
 
 /**
  * Return what a node gave, in one line: where a router goes to, or the first value that is not the engine's own.
- * @param {any} outputs @param {(node: string) => string} titleOf @returns {string}
+ * @param {any} outputs @param {(node: string) => string} titleOf
+ * @param {string} [thinking] What a Message may begin with, as RAGFlow's do. @returns {string}
  */
-export function gaveOf(outputs, titleOf) {
+export function gaveOf(outputs, titleOf, thinking = "") {
   if (!outputs) return "";
   if (Array.isArray(outputs._next) && outputs._next.length) return outputs._next.map(titleOf).join(", ");
   const values = Object.entries(outputs).filter(([name, value]) =>
     !name.startsWith("_") && name !== "tips" && value !== null && value !== ""); // what a form asks is no result
   const text = values.map(([, value]) => value).find((value) => typeof value === "string") ?? values[0]?.[1];
   if (text === undefined) return "";
-  return (typeof text === "string" ? text : toText(text)).replace(/<think>[\s\S]*?<\/think>/g, "").replace(/\*\*/g, "").replace(/\s+/g, " ").trim()
+  const words = typeof text === "string" ? text : toText(text);
+  return words.slice(thinking && words.startsWith(thinking) ? thinking.length : 0).replace(/<think>[\s\S]*?<\/think>/g, "").replace(/\*\*/g, "").replace(/\s+/g, " ").trim()
     .slice(0, MAX_GAVE);
 }

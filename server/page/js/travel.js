@@ -59,8 +59,9 @@ export function useTravel(place) {
       onSession(made.session_id);
       const shown = await place.open(made.session_id);
       if (shown?.status !== "interrupted") return;
-      const done = await follow(shown, { path: `runs/${made.id}/continue?mode=stream` });
+      const done = await follow({ ...shown, status: "starting" }, { path: `runs/${made.id}/continue?mode=stream` });
       if (done?.runId) setPair([currentRun, done.runId]);
+      else if (opened.current === made.session_id) place.setTurn(shown); // it can be tried again
     } catch (error) {
       place.report(error);
     }

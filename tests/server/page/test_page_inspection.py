@@ -98,7 +98,7 @@ async def test_a_node_runs_alone_with_another_input(browser: Browser, tmp_path: 
 
 
 async def test_time_travel_with_a_changed_value(browser: Browser, tmp_path: Path) -> None:
-    replies = [Reply("First."), Reply("Second."), Reply("Third.")]
+    replies = [Reply("First."), Reply("Second."), Reply(chunks=["Thi", "rd."], pause_s=1)]
     async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         await open_agent(server, page, CHAIN)
@@ -112,6 +112,7 @@ async def test_time_travel_with_a_changed_value(browser: Browser, tmp_path: Path
         await moment.get_by_role("button", name="Edit: LLM:0 · content").press("Enter")
         await moment.get_by_role("textbox", name="LLM:0 · content").fill("Changed.")
         await moment.get_by_role("button", name="Run again with these values").click()
+        await expect(page.locator(".facts .live")).to_be_visible()
         await expect(page.locator(".message.assistant").last).to_contain_text("Third.")
         assert server.model.requests[-1][1].messages[-1]["content"] == "Changed."
         await expect(page.locator(".sessions li")).to_have_count(2)
