@@ -111,12 +111,13 @@ async def start_replica(
     *,
     plays: bool = True,
     model: str = "any@Mock",
+    canvases: Sequence[Path] = (),
 ) -> Replica:
     """Start a server; without a ``key``, it is the first one and creates the key.
 
     ``model`` replaces those of the canvases; if it is empty, the settings say which models answer.
     """
-    arguments: list[Any] = ["serve", "--port", str(port), "--settings", settings]
+    arguments: list[Any] = ["serve", *canvases, "--port", str(port), "--settings", settings]
     arguments += ["--model", model] if model else []
     arguments += [] if plays else ["--no-worker"]
     process = await program.start(arguments, settings.parent)

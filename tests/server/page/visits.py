@@ -26,10 +26,10 @@ class Visit(Struct):
 
 
 @asynccontextmanager
-async def start_browser() -> AsyncGenerator[Browser]:
+async def start_browser(*options: str) -> AsyncGenerator[Browser]:
     executable = next(path for name in NAMES if (path := shutil.which(name)))
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        browser = await playwright.chromium.launch(executable_path=executable, args=["--no-sandbox", *options])
         yield browser
         await browser.close()
 
