@@ -21,6 +21,7 @@ PROGRAMS = {
     "fuzz-api": "api_fuzz",
     "versions": "versions oldest newest",
     "noisy": "noisy",
+    "pictures": "page_pictures docs",
     "real-model": "real_model",
     "retrieval": "retrieval keywords wordllama",
     "templates": "templates tests/fixtures/canvas",
