@@ -39,7 +39,7 @@ function RunFile({ record }) {
     load=${async (/** @type {any} */ step) => momentAt(record, steps.findIndex(({ checkpoint }) => checkpoint === step.checkpoint))} />`;
   return html`<div class="page run-file" data-language=${language}>
     <header class="top">
-      <h1>${record.session.title} · ${record.session.name}</h1>
+      <h1>${record.session.title} · ${nameOf(record, turns)}</h1>
       <span class="space"></span>
       <button onClick=${() => { switchLanguage(); setLanguage(language + 1); }}>${t("language")}</button>
     </header>
@@ -58,6 +58,11 @@ function RunFile({ record }) {
           onVisit=${(/** @type {number} */ visit) => select(place.node, visit)} onClose=${() => select("")} />`} /></section>
     </main>
   </div>`;
+}
+
+/** @param {SessionRecord} record @param {ReturnType<typeof turnsOf>} turns @returns {string} A name in the reader's words. */
+function nameOf({ session }, turns) {
+  return /^[0-9a-f]{32}$/.test(session.name) && turns[0]?.question ? turns[0].question : session.name;
 }
 
 /** @param {{record: SessionRecord, turns: ReturnType<typeof turnsOf>, at: number, turn: import("./turn.js").Turn}} props */

@@ -5,7 +5,7 @@ import { Api } from "./api.js";
 import { ThemeSwitch } from "./header.js";
 import { Icon } from "./icons.js";
 import { plain } from "./sessions.js";
-import { switchLanguage, t } from "./texts.js";
+import { language as chosenLanguage, switchLanguage, t } from "./texts.js";
 import { storedTurns } from "./turn.js";
 import { TurnView } from "./turn_view.js";
 
@@ -40,7 +40,7 @@ function SharedTalk({ title, shared }) {
   const first = shared.messages[0]?.create_ms;
   return html`<div class="turns">
     <header><h1 dir="auto">${title}</h1>
-      <p class="hint">${t("sharedTalk", { agent: shared.title })}${first ? html` · <time>${new Date(first).toLocaleDateString()}</time>` : ""}</p></header>
+      <p class="hint">${t("sharedTalk", { agent: shared.title })}${first ? html` · <time>${new Date(first).toLocaleDateString(chosenLanguage())}</time>` : ""}</p></header>
     ${turns.map((turn, at) => html`<${TurnView} key=${at} turn=${turn} problems=${{}} isLast=${false} isBusy=${false} isChosen=${false}
       onUnfold=${nothing} onCite=${nothing} onAnswer=${nothing} />`)}
     ${!turns.length && html`<p class="hint">${t("sharedEmpty")}</p>`}</div>`;
