@@ -41,6 +41,16 @@ export function useLayout() {
     };
   }, []);
 
+  const before = useRef(drawer);
+  useEffect(() => {
+    const closed = drawer ? "" : before.current;
+    before.current = drawer;
+    const focused = document.activeElement;
+    const isLost = !focused || focused === document.body || !focused.checkVisibility();
+    const button = /** @type {HTMLElement | null} */ (document.querySelector(`.top [data-part="${closed}"]`));
+    if (closed && isLost) button?.focus();
+  }, [drawer]);
+
   const place = (/** @type {"open"|"closed"|"whole"} */ now) => {
     localStorage.setItem(PANEL, now);
     setPanel(now);

@@ -45,7 +45,23 @@ export function useRunView() {
     show(node ? "graph" : view);
     select(node);
   };
-  return { view, show, open, extra, setExtra, place, select, chunk, cite: setChunk };
+  const leave = () => {
+    const back = chunk ? null : shownPlace();
+    select("");
+    back?.focus({ preventScroll: true });
+  };
+  const press = (/** @type {any} */ event) => {
+    if (event.key !== "Escape" || !(chunk || place.node) || event.target.closest("input, textarea, select")) return;
+    event.stopPropagation();
+    leave();
+  };
+  return { view, show, open, extra, setExtra, place, select, leave, press, chunk, cite: setChunk };
+}
+
+/** @returns {HTMLElement | undefined} Where the node of the drawer was chosen: in the graph or in the run. */
+function shownPlace() {
+  const found = document.querySelectorAll('.picture [data-selected="true"], .timeline .line[aria-pressed="true"]');
+  return /** @type {HTMLElement[]} */ ([...found]).find((one) => one.checkVisibility());
 }
 
 /**
@@ -109,7 +125,7 @@ export function RunView({ api, agent, session, panel, talk, tools }) {
       ${chunk && html`<${SourcePanel} chunk=${chunk} onClose=${() => panel.cite(null)} />`}
       ${!chunk && place.node && html`<${NodeDrawer} turn=${turn} node=${place.node} visit=${place.visit} titleOf=${titleOf} stored=${stored}
         actions=${actions} onVisit=${(/** @type {number} */ visit) => select(place.node, visit, place.tool)}
-        onClose=${() => select("")} tool=${html`<${Tools} api=${api} agent=${agent} talk=${talk} turn=${turn} runId=${runId}
+        onClose=${panel.leave} tool=${html`<${Tools} api=${api} agent=${agent} talk=${talk} turn=${turn} runId=${runId}
           place=${place} order=${known} canRerun=${canRerun} titleOf=${titleOf} />`} />`}`} />`;
 }
 

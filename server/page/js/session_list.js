@@ -16,9 +16,10 @@ const STATES = {
 
 /**
  * @param {{api: import("./api.js").Api, agent: string, talks: ReturnType<typeof import("./sessions.js").useSessions>,
- *   session: string, changes: import("./conversation_menu.js").Changes, onSession: (session: string) => void}} props
+ *   session: string, changes: import("./conversation_menu.js").Changes,
+ *   isBehind: boolean, onSession: (session: string) => void}} props
  */
-export function SessionList({ api, agent, talks, session, changes, onSession }) {
+export function SessionList({ api, agent, talks, session, changes, isBehind, onSession }) {
   const [wanted, setWanted] = useState("");
   const text = wanted.trim().toLowerCase();
   const found = useFound(api, agent, wanted.trim(), talks.sessions);
@@ -27,7 +28,7 @@ export function SessionList({ api, agent, talks, session, changes, onSession }) 
   const first = useRef(/** @type {HTMLElement | null} */ (null));
   const remove = (/** @type {string} */ id) => changes.remove(id).then(() => first.current?.focus()); // its row is gone
   const shown = [...named, ...found.filter((each) => !named.some(({ id }) => id === each.id))];
-  return html`<nav class="sessions" aria-label=${t("sessions")}>
+  return html`<nav class="sessions" aria-label=${t("sessions")} inert=${isBehind}>
     <button type="button" class="primary" ref=${first} onClick=${() => onSession("")}><${Icon} name="plus" /> ${t("newSession")}</button>
     <input type="search" placeholder=${t("search")} aria-label=${t("searchSessions")} value=${wanted}
       onInput=${(/** @type {any} */ event) => setWanted(event.target.value)} />

@@ -36,11 +36,12 @@ export function Workspace({ api, agent, session, layout, isOffline, onSession, o
     onSession(id);
     layout.closeDrawer();
   };
-  const titleOf = useMemo(() => readTitles(talk.version?.dsl), [talk.version]);
+  const nodeTitleOf = useMemo(() => readTitles(talk.version?.dsl), [talk.version]);
   useEffect(() => { if (talk.begin) onTitle(talk.begin.title); }, [talk.begin?.title]);
   const changes = { change: talk.talks.change, remove: talk.talks.remove, report: talk.report };
+  const isBehind = layout.drawer === "panel";
   const list = useMemo(() => html`<${SessionList} api=${api} agent=${agent} talks=${talk.talks} session=${session} changes=${changes}
-    onSession=${show} />`, [api, agent, session, talk.sessions, talk.talks.hasMore, language()]); // not at each piece of a text
+    isBehind=${isBehind} onSession=${show} />`, [api, agent, session, talk.sessions, talk.talks.hasMore, isBehind, language()]); // not at each piece of a text
   const rate = (/** @type {string} */ runId, /** @type {any} */ feedback) => api.rate(agent, runId, feedback);
   const enlarge = html`<button type="button" class="icon-button enlarge" aria-label=${t(layout.isWhole ? "reduce" : "enlarge")}
     onClick=${layout.enlarge}><${Icon} name=${layout.isWhole ? "minimize-2" : "maximize-2"} /></button>`;
@@ -50,14 +51,15 @@ export function Workspace({ api, agent, session, layout, isOffline, onSession, o
   return html`<${FileAccess.Provider} value=${openFile}><div class="workspace" data-panel=${layout.panel} data-drawer=${layout.drawer}
     style=${{ "--share": `${layout.share}%` }}>
     ${list}
-    <main class="talk"><${TalkHead} api=${api} agent=${agent} talks=${talk.talks} changes=${changes} onSave=${talk.save} />
+    <main class="talk" inert=${Boolean(layout.drawer)}>
+      <${TalkHead} api=${api} agent=${agent} talks=${talk.talks} changes=${changes} onSave=${talk.save} />
       <${Chat} past=${talk.past} turn=${talk.turn} problem=${talk.problem} problems=${talk.problems} isBusy=${talk.isBusy}
       isOffline=${isOffline} begin=${talk.begin}
       inputs=${talk.inputs} onInputs=${talk.setInputs} opening=${opening} onSend=${talk.send} onStop=${talk.stop} onAnswer=${talk.answer}
       onContinue=${() => talk.continueRun()} onGiveUp=${talk.giveUp} onCite=${cite} onResend=${talk.resend}
-      steps=${talk.steps} chosen=${talk.chosen} titleOf=${titleOf} onShowRun=${showRun} onRate=${rate} /></main>
+      steps=${talk.steps} chosen=${talk.chosen} titleOf=${nodeTitleOf} onShowRun=${showRun} onRate=${rate} /></main>
     <${Divider} layout=${layout} />
-    <section class="side" aria-label=${t("runPanel")}>
+    <section class="side" aria-label=${t("runPanel")} onKeyDown=${panel.press}>
       <${RunView} api=${api} agent=${agent} session=${session} panel=${panel} talk=${talk} tools=${enlarge} /></section>
     ${layout.drawer && html`<div class="veil" onClick=${layout.closeDrawer}></div>`}
   </div><//>`;
