@@ -34,7 +34,7 @@ export function useFollowing(isStill) {
       setAway(!follows.current);
     };
     const unfold = (/** @type {any} */ event) => {
-      if (event.target.closest?.("summary")) follows.current = false;
+      if (event.target.closest?.("summary, [aria-expanded]")) follows.current = false;
     };
     const grow = () => {
       if (rests.current) return;
