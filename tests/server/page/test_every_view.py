@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from msgspec import Struct
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Locator, Page, expect
 
 from ragflow_lg.server.agents.canvas_file_agents import CanvasFiles
+from ragflow_lg.server.settings.limits_section import PausesSection
 from tests.fakes.browsers import needs_chromium
 from tests.fakes.knowledge import FakeKnowledge, chunk
 from tests.fakes.services import Reply
@@ -22,7 +23,10 @@ from tests.server.page.visits import Visit, ask, choose_action, visit
 
 pytestmark = needs_chromium
 
-RICH = r"""# 退款
+LONG = "1234567890" * 30
+"""A word that no line can hold."""
+RICH = (
+    r"""# 退款
 
 您的包裹已于周二离开汉堡 [ID:61]，费用 $a^2 + b^2$[^a]。
 
@@ -51,6 +55,14 @@ graph TD
 
 [^a]: 说明。
 """
+    + f"""
+| 长 | 短 |
+| --- | --- |
+| {LONG} | 2 |
+
+`{LONG}`
+"""
+)
 SEARCH = {"dataset_ids": ["ds1"], "query": "sys.query"}
 PROMPT = [{"role": "user", "content": "{sys.query} {Retrieval:0@formalized_content}"}]
 DESK = canvas(
@@ -155,18 +167,19 @@ async def house(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> A
         Reply(chunks=["从前"], hangs=True, match="故事", repeat=True),
     ]
     knowledge = FakeKnowledge(chunks=[chunk("c-tea", "茶。"), chunk("c-rice", "米需要水。", "手册.pdf")])
+    sections = {"pauses": PausesSection(timeout_s=7500)}
     async with (
-        start_app(folder, replies, knowledge=knowledge) as server,
+        start_app(folder, replies, knowledge=knowledge, sections=sections) as server,
         start_own_server(folder / "own") as own,
         visit(browser, server.url, server.key, own.url) as shown,
     ):
         await CanvasFiles(server.app_state, "tenant", [folder / "examples"]).store()
         desk = await server.agent(DESK, "退款台")
         form = await server.agent(SHIRT, "衬衫")
-        trip = await server.agent(TRIP, "旅行" * 20)
+        trip = await server.agent(TRIP, LONG[:100])
         asked = [
             (await server.ask(agent, question))["data"]["session_id"]
-            for agent, question in ((desk, "我的包裹在哪里？"), (desk, "失败"), (form, "一件衬衫"))
+            for agent, question in ((desk, f"我的包裹在哪里？{LONG}"), (desk, "失败"), (form, "一件衬衫"))
         ]
         support = await own.agent(lacking, "支持")
         shown.page.set_default_timeout(20_000)
@@ -217,6 +230,7 @@ async def opening_that_lacks_something(house: House) -> None:
     for button in await page.locator(".need-row > button").all():
         await button.click()
     await expect(page.locator(".mend")).to_have_count(2)
+    await expect(page.locator(".needs > header")).to_be_in_viewport()  # what is unfolded does not move the reader
 
 
 async def conversation(house: House) -> None:
@@ -245,7 +259,7 @@ async def failed(house: House) -> None:
 
 async def waiting(house: House) -> None:
     page = await house.talk(house.waiting, house.form)
-    await expect(page.locator(".pause")).to_be_visible()
+    await expect(page.get_by_text("Without an answer, the turn is cancelled in 2 hours.")).to_be_visible()
 
 
 async def drawer(house: House) -> None:
@@ -302,6 +316,78 @@ async def menu(house: House) -> None:
     await page.locator(".panel-head").get_by_role("button", name="Menu of the run").click()
 
 
+async def open_talk_menu(house: House, icon: str) -> Page:
+    page = await house.talk()
+    await page.locator(".sessions li", has_text="我的包裹").locator(".menu > button").click()
+    await page.locator(f".menu-items button:has([data-icon='{icon}'])").click()
+    await expect(page.get_by_role("dialog")).to_be_visible()
+    return page
+
+
+async def rename(house: House) -> None:
+    await open_talk_menu(house, "pencil")
+
+
+async def delete(house: House) -> None:
+    await open_talk_menu(house, "trash-2")
+
+
+async def share(house: House) -> None:
+    page = await house.talk()
+    await page.locator(".talk-head .menu > button").click()
+    await page.locator(".menu-items button:has([data-icon='share-2'])").click()
+    await page.get_by_role("button", name="Create link").click()
+    await expect(page.get_by_label("Link", exact=True)).to_be_visible()
+
+
+async def rate(house: House) -> None:
+    page = await house.talk()
+    await page.get_by_role("button", name="Good answer").click()
+    await expect(page.locator(".answer-tools form")).to_be_visible()
+
+
+async def shared(house: House) -> None:
+    server = house.server
+    made = await server.post(f"{server.url}/native/v1/agents/{house.desk}/sessions/{house.session}/share")
+    await house.page.goto(f"{server.url}{made['url']}")
+    await expect(house.page.locator(".message.assistant")).to_be_visible()
+
+
+async def shared_gone(house: House) -> None:
+    await house.page.goto(f"{house.server.url}/shared/share-none")
+    await expect(house.page.locator(".gone")).to_be_visible()
+    house.shown.problems.clear()  # Chromium reports the status 404 as an error
+
+
+async def run_file(house: House) -> None:
+    server, file = house.server, house.folder / "run.html"
+    path = f"{server.url}/native/v1/agents/{house.desk}/sessions/{house.session}/run-file"
+    file.write_bytes((await server.client.get(path)).raise_for_status().content)
+    await house.page.goto(file.as_uri())
+    house.shown.problems.remove(file.as_uri())  # it is on no server
+    await house.page.locator("[data-node='LLM:0']").click()
+    await expect(house.page.locator(".drawer")).to_be_visible()
+
+
+async def embedded(house: House) -> None:
+    key = await house.server.new_key(kind="beta", agents=[house.desk])
+    page = house.page
+    await page.set_viewport_size({"width": 400, "height": 600})
+    await page.goto("about:blank")
+    await page.goto(f"{house.server.url}/chat/{house.desk}#auth={key}")
+    await page.locator(".composer textarea").fill("我的包裹呢？")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".message.assistant")).to_have_attribute("data-status", "succeeded")
+
+
+async def reference(house: House) -> None:
+    await house.page.goto(f"{house.server.url}/docs")
+    await house.page.get_by_role("searchbox").fill("Answer a run")
+    await expect(house.page.locator(".operation")).to_have_count(1)
+    await house.page.get_by_text("POST /native/v1/agents/{agent_id}/runs/{run_id}/resume").click()
+    await expect(house.page.locator(".operation")).to_contain_text("422")
+
+
 async def settings(house: House) -> None:
     page = await house.go("settings", server=house.own)
     await expect(page.locator(".settings details")).to_be_visible()
@@ -312,6 +398,7 @@ View = Callable[[House], Awaitable[None]]
 VIEWS: list[View] = [
     *(agents_empty, agents, sign_in, sign_in_refused, add_dialog, opening, opening_with_a_form),
     *(opening_that_lacks_something, conversation, running, stopped, failed, waiting, settings),
+    *(rename, delete, share, rate, shared, shared_gone, run_file, embedded),
 ]
 PANEL_VIEWS: list[View] = [drawer, draft, alone, source, run_tab, values, compare, use_it, menu]
 
@@ -320,11 +407,105 @@ def name(view: View) -> str:
     return view.__name__
 
 
-@pytest.mark.parametrize("view", [*VIEWS, *PANEL_VIEWS], ids=name)
+@pytest.mark.parametrize("view", [*VIEWS, *PANEL_VIEWS, reference], ids=name)
 async def test_every_view_is_for_everybody(house: House, view: View) -> None:
+    page = house.page
     await view(house)
-    problems = await check_view(house.page, in_panel=view in PANEL_VIEWS)
-    await ask_view(house.page, "switchLanguage")
-    problems += await find_latin(house.page)
-    await house.page.evaluate("localStorage.removeItem('ragflow-lg-language')")
+    problems = await check_view(page, in_panel=view in PANEL_VIEWS)
+    if view is embedded:  # a frame takes the language of its visitor
+        await page.evaluate("localStorage.setItem('ragflow-lg-language', 'zh')")
+        await view(house)
+    elif view is not reference:  # its texts are those of the routes
+        await ask_view(page, "switchLanguage")
+    if view is not reference:
+        problems += await find_latin(page)
+    await page.evaluate("localStorage.removeItem('ragflow-lg-language')")
     assert not problems, "\n".join(problems)
+
+
+async def press_until(page: Page, wanted: Locator, key: str = "Tab") -> None:
+    """Press a key until something has the focus, which is seen on the whole way."""
+    await expect(wanted).to_be_visible()
+    for _ in range(60):
+        if await wanted.evaluate("(element) => element === document.activeElement"):
+            return
+        await page.keyboard.press(key)
+        assert await ask_view(page, "focus") == ""
+    raise AssertionError(f"{wanted} cannot be reached")
+
+
+async def test_the_keyboard_reaches_everything_and_keeps_its_place(house: House) -> None:
+    page = await house.go()
+    await press_until(page, page.get_by_role("button", name="退款台"))
+    await page.keyboard.press("Enter")
+    box = page.get_by_role("textbox", name="Your message")
+    await expect(box).to_be_focused()
+    await page.keyboard.type("我的包裹")
+    await page.keyboard.press("Shift+Enter")
+    await page.keyboard.type("在哪里？")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".message.user")).to_have_text("我的包裹\n在哪里？")
+    await expect(page.locator(".message.assistant")).to_have_attribute("data-status", "succeeded")
+    await expect(box).to_be_focused()
+
+    node = page.locator("[data-node='begin']")
+    await press_until(page, node)
+    await page.keyboard.press("Enter")
+    drawer = page.locator(".drawer")
+    await expect(drawer).to_be_visible()
+    await press_until(page, drawer.get_by_role("button", name="Close"))
+    await page.keyboard.press("Enter")
+    await expect(drawer).to_have_count(0)
+    await expect(node).to_be_focused()
+    await page.keyboard.press("Enter")
+    await page.keyboard.press("Escape")
+    await expect(drawer).to_have_count(0)
+    await expect(node).to_be_focused()
+
+    tab = page.get_by_role("tab", name="Graph")
+    await press_until(page, tab, "Shift+Tab")
+    await page.keyboard.press("ArrowLeft")
+    await expect(page.get_by_role("tab", name="Values")).to_have_attribute("aria-selected", "true")
+    await expect(page.get_by_role("slider", name="Step")).to_be_visible()
+
+    row = page.locator(".sessions .menu > button").first
+    await press_until(page, row, "Shift+Tab")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("menuitem", name="Rename")).to_be_focused()
+    assert await ask_view(page, "focus") == ""
+    await page.keyboard.press("Escape")
+    await expect(row).to_be_focused()
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("menuitem", name="Rename")).to_be_focused()
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("dialog", name="Rename").get_by_role("textbox")).to_be_focused()
+    await page.keyboard.press("Escape")
+    await expect(row).to_be_focused()
+
+    await press_until(page, page.get_by_role("banner").get_by_role("button", name="Settings"), "Shift+Tab")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name="Settings", level=1)).to_be_visible()
+    await page.go_back()
+    house.shown.problems.clear()  # only the owner of this server reads its checks
+    await expect(page.locator(".message.assistant")).to_be_visible()
+    await press_until(page, page.get_by_role("link", name="Agents"), "Shift+Tab")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name="Agents", level=1)).to_be_visible()
+
+
+async def test_drawers_of_phones_keep_the_focus(house: House) -> None:
+    page = await house.talk()
+    await page.set_viewport_size({"width": 360, "height": 640})
+    for title, part in (("Conversations", ".sessions"), ("Run panel", ".side")):
+        switch = page.get_by_role("banner").get_by_role("button", name=title)
+        await switch.focus()
+        await page.keyboard.press("Enter")
+        first = page.locator(part).locator("button, [tabindex='0']").first
+        await press_until(page, first)
+        for _ in range(40):  # what lies behind the drawer is out of reach
+            await page.keyboard.press("Tab")
+            assert await page.evaluate("!document.activeElement.closest('.talk')")
+        await first.focus()
+        await page.keyboard.press("Escape")
+        await expect(page.locator(part)).to_be_hidden()
+        await expect(switch).to_be_focused()

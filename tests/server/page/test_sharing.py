@@ -7,7 +7,6 @@ from playwright.async_api import Browser, Page, expect
 from tests.fakes.browsers import needs_chromium
 from tests.fakes.services import Reply
 from tests.server.http.app_server import AppServer, start_app
-from tests.server.page.test_accessibility import AXE, check_all, check_widths
 from tests.server.page.test_talk import DESK
 from tests.server.page.visits import HOSTILE, OF_TALK, ask, choose_action, open_agent, visit
 
@@ -17,13 +16,6 @@ pytestmark = needs_chromium
 async def read_feedback(server: AppServer, agent: str) -> list[tuple[str, str]]:
     listed = await server.get(f"{server.url}/native/v1/agents/{agent}/feedback")
     return [(row["rating"], row["note"]) for row in listed["feedback"]]
-
-
-async def check(page: Page) -> None:
-    """Check what the page shows with axe, if it is installed, and on screens of every width."""
-    if AXE is not None:
-        await check_all(page)
-    await check_widths(page)
 
 
 async def rate_badly(page: Page, note: str) -> None:
@@ -43,7 +35,6 @@ async def test_an_answer_is_rated_here_and_in_an_embedded_page(browser: Browser,
         await ask(page, "Where is it?")
         await good.click()
         await expect(page.get_by_label("What was good?")).to_be_visible()
-        await check(page)
         await rate_badly(page, "It was *Rome*")
         await page.reload()
         await expect(bad).to_have_attribute("aria-pressed", "true")
@@ -72,7 +63,6 @@ async def test_others_read_a_conversation_until_its_link_is_revoked(browser: Bro
         await choose_action(page, "Share …", OF_TALK)
         await page.get_by_role("button", name="Create link").click()
         link = await page.get_by_label("Link", exact=True).input_value()
-        await check(page)
         await page.keyboard.press("Escape")
         guest = await (await browser.new_context()).new_page()
         await guest.goto(link)
@@ -86,7 +76,6 @@ async def test_others_read_a_conversation_until_its_link_is_revoked(browser: Bro
             await expect(guest.get_by_role("button", name=name)).to_have_count(0)
         assert "look it up" not in await guest.content()
         assert await guest.evaluate("window.hacked") is None
-        await check(guest)
         await choose_action(page, "Share …", OF_TALK)
         await expect(page.get_by_text("There is a link. A new one replaces it.")).to_be_visible()
         await page.get_by_role("button", name="Revoke link").click()
@@ -95,4 +84,3 @@ async def test_others_read_a_conversation_until_its_link_is_revoked(browser: Bro
         assert answer is not None
         assert answer.status == 404
         await expect(guest.get_by_role("heading", name="This link does not work")).to_be_visible()
-        await check(guest)

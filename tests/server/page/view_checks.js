@@ -57,12 +57,22 @@ window.views = (() => {
     if (document.querySelector(".workspace:not([data-drawer=panel])")) document.querySelector(".top [data-part=panel]").click();
     await frame();
   };
-  /** Choose the other language in the menu, also while a dialog is open. */
+  /** Choose the other language in the header or its menu, also while a dialog is open. */
   const switchLanguage = async () => {
-    document.querySelector(".top .menu > button").click();
+    const find = () => [...document.querySelectorAll(".top button")]
+      .find((one) => /^\s*(English|中文)\s*$/.test(one.ariaLabel || one.textContent));
+    if (!find()) document.querySelector(".top .menu > button").click();
     await frame();
-    [...document.querySelectorAll(".top .menu-items button")].find((one) => /English|中文/.test(one.textContent)).click();
+    find().click();
     await frame();
+  };
+  /** What is wrong with the focus: it must be somewhere, in sight, and with a line around it. */
+  const focus = () => {
+    const one = document.activeElement;
+    if (!one || one === document.body || !one.checkVisibility()) return "nothing has the focus";
+    const isSeen = [one, one.closest("label")].some((each) => each && getComputedStyle(each).outlineStyle !== "none");
+    const isOwn = one.matches(".box:focus-within textarea, .picture [data-node]:focus-visible"); // a border of their own
+    return isSeen || isOwn ? "" : `the focus is not seen at ${name(one)}`;
   };
 
   /** What comes from canvases, documents and the server. */
@@ -72,7 +82,7 @@ window.views = (() => {
   const latin = (names) => {
     const [own, found] = [new Set(names), new Set()];
     const read = (text, where) => {
-      const words = (text.replace(/https?:\S+/g, "").match(/[A-Za-z_]{2,}/g) ?? []).filter((word) => !own.has(word));
+      const words = (text.replace(/https?:\S+|\[ID:\d+\]/g, "").match(/[A-Za-z_]{2,}/g) ?? []).filter((word) => !own.has(word));
       if (words.length) found.add(`${where}: ${text.trim().slice(0, 80)}`);
     };
     for (const one of document.body.querySelectorAll("*")) {
@@ -82,5 +92,5 @@ window.views = (() => {
     }
     return [...found];
   };
-  return { frame, look, count, moving, openPanel, switchLanguage, latin };
+  return { frame, look, count, moving, openPanel, switchLanguage, focus, latin };
 })();

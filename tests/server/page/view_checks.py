@@ -20,7 +20,8 @@ DRAWERS = 1000
 """From this width, the panel is no drawer."""
 OWN_WORDS = """ragflow lg RAGFlow API JSON Lines HTML MCP Markdown Enter Shift Webhook SDK curl OpenAI LangGraph Mermaid
 Python NAME server
-frame_origins first api key keys create mcp txt md html csv json docx pdf pptx xlsx qwen max Gate English"""
+frame_origins first api key keys create mcp txt md html csv json docx pdf pptx xlsx qwen max Gate English
+accent theme light dark"""
 """Names, commands and settings, which are the same in both languages."""
 
 
