@@ -5,7 +5,7 @@ window.views = (() => {
     `${one.tagName.toLowerCase()} ${one.className} "${(one.ariaLabel || one.textContent).trim().slice(0, 40)}"`;
   const REGIONS = "main, nav, section, dialog, [role=log], [role=tabpanel], .drawer, .panel";
   const CONTROLS = "button, a[href], input, select, textarea, summary";
-  const LAYERS = "dialog, .veil, .workspace[data-drawer] > *, .menu-items, .node-actions, .minimap, .newest, .cite-card";
+  const LAYERS = "dialog, .composer .box, .veil, .workspace[data-drawer] > *, .menu-items, .node-actions, .minimap, .newest, .cite-card";
 
   /** Whether a point of an element is out of sight. */
   const isCut = (one, x, y) => {
