@@ -128,6 +128,8 @@ class MessageRow(Row):
     run_id: Mapped[str] = mapped_column(LineText(ID_CHARS), default="")
     reference: Mapped[str] = mapped_column(EncryptedText("messages.reference"), default="")
     """The sources that an answer cites, as written by `turn_writer.write_reference`."""
+    files: Mapped[str | None] = mapped_column(EncryptedText("messages.files"), default="")
+    """The files of a question, as written by `turn_writer.write_files`."""
     create_ms: Mapped[int] = mapped_column(BigInteger)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import orjson
 from msgspec import Struct
 from sqlalchemy import func, select
 
+from ragflow_lg.dsl.forms import stored_files
 from ragflow_lg.server.database.due_rows import write_pause_timeout
 from ragflow_lg.server.database.tables import MessageRow, RunRow, SessionRow, UsageRow
 from ragflow_lg.server.database.usage_repository import DAY_MS
@@ -35,6 +36,8 @@ class ClosedRow(Struct, frozen=True):
     answer: str
     reference: str = ""
     """The sources that the answer cites, as written by `write_reference`."""
+    files: str = ""
+    """The files of the question, as written by `write_files`."""
     has_begun: bool = True
     """Whether the run produced events. For a refused run, only its end is stored."""
     lease_token: int = 0
@@ -126,7 +129,7 @@ async def _add_turn(db: AsyncSession, session: SessionRow, turn: ClosedRow, coun
     newest = await db.scalar(select(func.max(MessageRow.number)).where(*mine))
     messages = [MessageRow(role="assistant", content=turn.answer, reference=turn.reference, create_ms=turn.end_ms)]
     if turn.question is not None:
-        messages.insert(0, MessageRow(role="user", content=turn.question, create_ms=turn.start_ms))
+        messages.insert(0, MessageRow(role="user", content=turn.question, files=turn.files, create_ms=turn.start_ms))
     for number, row in enumerate(messages, 0 if newest is None else newest + 1):
         row.tenant, row.session_id, row.run_id, row.number = session.tenant, session.id, turn.run_id, number
     db.add_all(messages)
@@ -156,6 +159,18 @@ def write_reference(sources: Any) -> str:
 def read_reference(text: str) -> Reference:
     """Return a stored reference."""
     return to_reference(orjson.loads(text) if text else {})
+
+
+def write_files(files: Any) -> str:
+    """Return the text that is stored for the files of a request: JSON with their ids and names, or ``""``."""
+    known = [file for file in stored_files(files if isinstance(files, Sequence) else ()) if file]
+    return orjson.dumps(known).decode() if known else ""
+
+
+def read_files(text: str | None) -> list[dict[str, str]]:
+    """Return stored files. Anything in another shape is ignored."""
+    stored: Any = orjson.loads(text) if text else ()
+    return [file for file in stored_files(stored if isinstance(stored, list) else ()) if file]
 
 
 def read_chunks(text: str) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ragflow_lg.base.errors import DatabaseError, RagflowLgError
 from ragflow_lg.runs.run import Run
 from ragflow_lg.runs.speaker import Speaker
-from ragflow_lg.server.database.turn_writer import ClosedRow, write_reference, write_turn
+from ragflow_lg.server.database.turn_writer import ClosedRow, write_files, write_reference, write_turn
 from ragflow_lg.services.speech import Speech
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ class Ending(Struct, eq=False):
             self.new.start_ms,
             app_state.now_ms(),
             question=self.new.question,
+            files=write_files(self.new.request.get("files")),
             answer=answer or run.collected.tips,
             reference=write_reference(run.collected.reference),
             has_begun=has_begun,

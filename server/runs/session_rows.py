@@ -40,7 +40,7 @@ from ragflow_lg.server.database.tables import (
     SessionRow,
     VersionRow,
 )
-from ragflow_lg.server.database.turn_writer import read_reference
+from ragflow_lg.server.database.turn_writer import read_files, read_reference
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession
@@ -308,6 +308,7 @@ def _check_rows(line: ServerLine) -> dict[str, list[Any]]:
         raise ValueError("a row belongs to another agent")
     for message in rows["messages"]:
         read_reference(message.reference or "")
+        read_files(message.files)
     if not all(isinstance(orjson.loads(version.dsl), dict) for version in rows["versions"]):
         raise ValueError("a canvas is not an object")
     return rows

@@ -113,6 +113,7 @@ def copy_messages(messages: Sequence[MessageRow], session_id: str) -> list[Messa
             content=row.content,
             run_id=row.run_id,
             reference=row.reference,
+            files=row.files,
             create_ms=row.create_ms,
         )
         for number, row in enumerate(messages)

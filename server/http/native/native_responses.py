@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 from pydantic import BaseModel, Field
 
 from ragflow_lg.dsl.forms import form_schema
-from ragflow_lg.server.database.turn_writer import read_chunks
+from ragflow_lg.server.database.turn_writer import read_chunks, read_files
 from ragflow_lg.server.runs.agent_runs import NEVER, Expiry
 from ragflow_lg.server.runs.continuation import NEVER_BEGAN
 
@@ -103,11 +103,19 @@ class FeedbackListAnswer(BaseModel):
     total: int
 
 
+class MessageFile(BaseModel):
+    """A file that the user has sent."""
+
+    id: str
+    name: str = ""
+
+
 class MessageAnswer(BaseModel):
     """A message from the user or the assistant."""
 
     role: Annotated[str, Field(examples=["user", "assistant"])]
     content: str
+    files: Annotated[list[MessageFile], Field(description="Files of a question.")]
     run_id: str
     reference: list[Any]
     create_ms: int
@@ -329,6 +337,7 @@ def _build_message(row: MessageRow, feedback: FeedbackRow | None) -> MessageAnsw
         row,
         run_id=row.run_id or "",
         reference=read_chunks(row.reference),
+        files=[MessageFile(**file) for file in read_files(row.files)],
         feedback=build_answer(Feedback, feedback) if feedback is not None and row.role == "assistant" else None,
     )
 

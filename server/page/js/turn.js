@@ -120,8 +120,9 @@ export function reopen(stored, run, runs, since) {
   const answer = own.find((/** @type {any} */ message) => message.role === "assistant");
   const taken = answer && run.status === "interrupted" ? [] : own; // only the rest of the answer is to come
   const pauses = isFollowed ? [] : stored.pauses;
+  const question = taken.find((/** @type {any} */ message) => message.role === "user");
   const turn = {
-    ...goOn(since ?? newTurn(""), taken.find((/** @type {any} */ message) => message.role === "user")?.content ?? ""),
+    ...goOn(since ?? newTurn(""), question?.content ?? ""), files: question?.files ?? [],
     runId: run?.id ?? "", sessionId: stored.id, lastId: "", pauses, ...(since ? {} : { startMs: run?.start_ms || Date.now() }),
   };
   const earlier = storedTurns(stored.messages.filter((/** @type {any} */ message) => !taken.includes(message)), runs);

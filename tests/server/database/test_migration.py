@@ -49,10 +49,17 @@ async def test_sessions_of_the_first_tables_stay(tmp_path: Path) -> None:
             f"INSERT INTO sessions ({columns}, {numbers}) VALUES "
             "('acme', 's1', 'a1', 'v1', '', '', 'Old', '', '', '', '', 0, 0, 0, 0, 1, 1)"
         )
+        columns, numbers = "tenant, session_id, role, content, run_id, reference", "number, create_ms"
+        connection.exec_driver_sql(
+            f"INSERT INTO messages ({columns}, {numbers}) VALUES ('acme', 's1', 'user', 'Hi', '', '', 0, 1)"
+        )
     engine.dispose()
     async with open_database(url) as database:
-        row = await SessionRepository(database, "acme").get("s1")
+        sessions = SessionRepository(database, "acme")
+        row = await sessions.get("s1")
         assert row is not None
+        (message,) = (await sessions.messages(["s1"]))["s1"]
+        assert (message.content, message.files) == ("Hi", None)
         assert (row.name, row.is_pinned, row.share_digest) == ("Old", False, None)
 
 

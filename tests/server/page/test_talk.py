@@ -17,6 +17,16 @@ DESK = canvas(
     ("LLM:Desk", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "{sys.query}"}]}, ["Message:Reply"]),
     ("Message:Reply", "Message", {"content": ["{LLM:Desk@content}"]}, []),
 )
+READER = canvas(
+    ("begin", "Begin", {}, ["LLM:0"]),
+    (
+        "LLM:0",
+        "LLM",
+        {"llm_id": "m", "prompts": [{"role": "user", "content": "{sys.query} {sys.files}"}]},
+        ["Message:0"],
+    ),
+    ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, []),
+)
 WRONG_MODEL = "The model 'x' is unknown. Choose another model with --model of run or serve."
 
 
@@ -126,13 +136,16 @@ async def test_files_are_dropped_and_pasted_and_wait_for_the_server(browser: Bro
     give = """([type, name]) => {
         const event = new Event(type, { bubbles: true, cancelable: true });
         const data = new DataTransfer();
-        data.items.add(new File(["x"], name));
+        data.items.add(new File(["hidden"], name));
         event[type === "paste" ? "clipboardData" : "dataTransfer"] = data;
         document.querySelector(".composer textarea").dispatchEvent(event);
     }"""
-    async with start_app(tmp_path, [Reply(text="Read.")]) as server, visit(browser, server.url, server.key) as shown:
+    async with (
+        start_app(tmp_path, [Reply(text="Read."), Reply(text="Read again.")]) as server,
+        visit(browser, server.url, server.key) as shown,
+    ):
         page = shown.page
-        await open_agent(server, page, DESK)
+        await open_agent(server, page, READER)
         for kind, name in (("drop", "a.txt"), ("paste", "b.txt")):
             await page.evaluate(give, [kind, name])
             await expect(page.locator(".attached li").last).to_contain_text(name)
@@ -147,4 +160,12 @@ async def test_files_are_dropped_and_pasted_and_wait_for_the_server(browser: Bro
         shown.problems.clear()  # the requests while there was no server
         await page.get_by_role("button", name="Send").click()
         await expect(page.locator(".message.assistant")).to_contain_text("Read.")
+        for _ in range(2):
+            await expect(page.locator(".message.user .file")).to_have_text([" a.txt", " b.txt"])
+            await page.reload()
+        await page.get_by_role("button", name="Retry").click()
+        await expect(page.locator(".message.assistant")).to_contain_text("Read again.")
         await expect(page.locator(".message.user .file")).to_have_text([" a.txt", " b.txt"])
+        first, second = (request.messages[-1]["content"] for _, request in server.model.requests)
+        assert first == second
+        assert first.count("hidden") == 2
