@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import orjson
@@ -163,14 +163,18 @@ def read_reference(text: str) -> Reference:
 
 def write_files(files: Any) -> str:
     """Return the text that is stored for the files of a request: JSON with their ids and names, or ``""``."""
-    known = [file for file in stored_files(files if isinstance(files, Sequence) else ()) if file]
+    known = _known_files(files)
     return orjson.dumps(known).decode() if known else ""
 
 
 def read_files(text: str | None) -> list[dict[str, str]]:
-    """Return stored files. Anything in another shape is ignored."""
-    stored: Any = orjson.loads(text) if text else ()
-    return [file for file in stored_files(stored if isinstance(stored, list) else ()) if file]
+    """Return stored files."""
+    return _known_files(orjson.loads(text) if text else None)
+
+
+def _known_files(files: Any) -> list[dict[str, str]]:
+    """Return the files with an id. Anything in another shape is ignored."""
+    return [file for file in stored_files(cast("list[Any]", files)) if file] if isinstance(files, list) else []
 
 
 def read_chunks(text: str) -> list[dict[str, Any]]:
