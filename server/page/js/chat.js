@@ -31,6 +31,8 @@ export function Chat(props) {
   const { past, turn, problem, problems, isBusy, isOffline, begin, inputs, onInputs, opening, ...others } = props;
   const { steps, chosen, titleOf, ...actions } = others;
   const isWaiting = Boolean(turn?.pauses.length);
+  const wasBusy = useRef(false); // who hears the page is told of the end, not of each word
+  if (isBusy) wasBusy.current = true;
   const isFirst = !turn && !past.some(({ query, files }) => query || files.length);
   const { frame, content, isAway, toEnd } = useFollowing(isFirst && Boolean(opening));
   const hasPrologue = begin?.prologue && !(opening && isFirst) && (past[0]?.query || past[0]?.files.length || !past.length);
@@ -49,6 +51,7 @@ export function Chat(props) {
         ${problem && html`<p class="problem" role="alert">${problem}</p>`}
       </div>
     </div>
+    <p key="said" class="unseen" aria-live="polite">${!isBusy && wasBusy.current && turn?.status === "succeeded" && t("answerComplete")}</p>
     <div key="below" class="below">
       ${isAway && html`<button type="button" class="newest" onClick=${toEnd}>
         <${Icon} name="arrow-down" /> ${t("newest")}</button>`}

@@ -2,6 +2,7 @@
 
 /** @type {Record<string, [string, string]>} */
 export const TALK_TEXTS = {
+  answerComplete: ["The answer is complete.", "回答已完成。"],
   newest: ["Newest", "最新"],
   node: ["node", "个节点"],
   nodes: ["nodes", "个节点"],
