@@ -20,17 +20,19 @@ export function AnswerTools({ text, feedback, onRetry, onRate }) {
   const [isAsking, setAsking] = useState(false);
   const [problem, setProblem] = useState("");
   const sent = useRef(/** @type {Promise<any>} */ (Promise.resolve()));
+  const kept = useRef(given);
   const copy = () => navigator.clipboard?.writeText(text).then(() => setCopied(true), () => undefined);
   const store = async (/** @type {Feedback} */ wanted) => {
     setGiven(wanted);
     setProblem("");
     const own = sent.current.then(() => onRate?.(wanted)); // the server must not get the last one first
-    sent.current = own.catch(() => undefined);
+    const settled = own.then(() => { kept.current = wanted; }, () => undefined);
+    sent.current = settled;
     try {
       await own;
       return true;
     } catch (/** @type {any} */ error) {
-      setGiven(given);
+      if (sent.current === settled) setGiven(kept.current);
       setProblem(error.message);
       return false;
     }

@@ -14,6 +14,9 @@ import { goOn, newTurn, reopen, settle, storedTurns } from "./turn.js";
 import { useTurns, whole } from "./turns.js";
 import { useVersion } from "./versions.js";
 
+/** What is open when the reader has left the agent. */
+const LEFT = "left";
+
 /**
  * Return the state of a conversation, and everything that can be done in it.
  * @param {{api: import("./api.js").Api, agent: string, session: string, onSession: (session: string) => void,
@@ -36,7 +39,7 @@ export function useConversation({ api, agent, session, onSession, onCompare }) {
 
   const { currentRun, canRerun, pair, setPair, setStoredRun, rerun, fork } = useTravel({
     api, agent, turn, past, opened, running, isBusy, setTurn, setPast, onCompare, report, listSessions, onSession,
-    open, follow,
+    open, follow, runAside,
   });
 
   const { turns, chosen, choose, chosenTurn, steps } = useTurns(api, agent, session, past, turn);
@@ -45,6 +48,7 @@ export function useConversation({ api, agent, session, onSession, onCompare }) {
     loadVersion("draft");
     return () => running.current?.abort();
   }, [api, agent]);
+  useEffect(() => () => { opened.current = LEFT; }, []);
 
   useEffect(() => {
     if (session === opened.current) return;
@@ -132,39 +136,53 @@ export function useConversation({ api, agent, session, onSession, onCompare }) {
     }
   }
 
-  /** Start a turn in the session that is open, or in a new one. */
-  async function start(/** @type {string} */ text, /** @type {any[]} */ files) {
+  /** Begin a run that is not shown: its reader has gone to another place meanwhile. */
+  async function runAside(/** @type {string} */ path, /** @type {any} */ body = undefined) {
+    await api.request(api.path(agent, `${path}?mode=background`), { method: "POST", body });
+    await listSessions();
+  }
+
+  /**
+   * Start a turn in a session, or in a new one if `place` is "".
+   * @param {string} text @param {any[]} files @param {string} place @param {import("./turn.js").Turn[]} before
+   */
+  async function start(text, files, place, before) {
     const given = begin ? await uploadValues(api, agent, givenValues(begin.fields, inputs)) : {};
-    const body = { query: text, files, inputs: given, ...(opened.current ? { session_id: opened.current } : {}) };
+    const body = { query: text, files, inputs: given, ...(place ? { session_id: place } : {}) };
+    if (opened.current !== place) {
+      await runAside("runs", body);
+      return;
+    }
+    setPast(before);
     const first = newTurn(text || answerText(given), files);
     if (await follow(first, { path: "runs?mode=stream", body }) || running.current?.signal.aborted || !opened.current) return;
     const run = await lastRun(api, agent, opened.current);
     if (run?.status === "waiting") await open(opened.current, null, first.query); // for a form that this page has not shown
   }
   const send = async (/** @type {string} */ text, /** @type {File[]} */ files) => {
+    const place = opened.current;
     try {
-      const sent = await upload(api, agent, files);
-      setPast(settled());
-      await start(text, sent);
+      await start(text, await upload(api, agent, files), place, settled());
     } catch (error) {
       report(error);
     }
   };
   const resend = async (/** @type {number} */ at, /** @type {string} */ text) => {
+    const from = opened.current;
     try {
       const all = settled();
       const files = all[at]?.files ?? [];
       const place = await forkBefore(api, agent, all, at);
       listSessions();
-      opened.current = place.session;
-      onSession(place.session);
-      if (place.hasForm) {
+      if (opened.current === from) {
+        opened.current = place.session;
+        onSession(place.session);
+      }
+      if (!place.hasForm) await start(text, files, place.session, all.slice(0, at));
+      else if (opened.current === place.session) {
         const shown = await open(place.session, null, text);
         if (shown?.status === "interrupted") await continueRun(shown, notSent(text, "formFirst"));
-        return;
       }
-      setPast(all.slice(0, at));
-      await start(text, files);
     } catch (error) {
       report(error);
     }
@@ -173,8 +191,13 @@ export function useConversation({ api, agent, session, onSession, onCompare }) {
     .then((stored) => saveConversation(stored, begin?.title ?? agent, format)).catch(report);
   const answer = async (/** @type {string} */ pause, /** @type {any} */ values) => {
     if (!turn) return;
+    const place = opened.current;
     try {
       const answers = { [pause]: await uploadValues(api, agent, values) };
+      if (opened.current !== place) {
+        await runAside(`runs/${turn.runId}/resume`, { answers });
+        return;
+      }
       const fields = turn.pauses.find(({ id }) => id === pause)?.fields;
       const first = goOn({ ...turn, pauses: turn.pauses.filter(({ id }) => id !== pause) }, answerText(answers[pause], fields));
       setPast(settled());

@@ -40,9 +40,13 @@ function EmbeddedChat({ agent, apiKey }) {
     }
   }, [api, agent]);
 
-  /** @param {import("./turn.js").Turn} first @param {() => Promise<any>} build The body of the request. */
-  const follow = async (first, build) => {
+  /**
+   * @param {import("./turn.js").Turn} first @param {() => Promise<any>} build The body of the request.
+   * @param {() => void} [undo] Shows what was there before, if nothing begins; without it, `first` is shown as failed.
+   */
+  const follow = async (first, build, undo = undefined) => {
     const control = new AbortController();
+    let hasBegun = false;
     running.current = control;
     setBusy(true);
     setProblem("");
@@ -50,12 +54,18 @@ function EmbeddedChat({ agent, apiKey }) {
       setTurn(first);
       await contact.current; // it makes the visitor known, to whom uploads and the session belong
       const body = { session_id: first.sessionId, ...await build() };
-      const show = (/** @type {import("./turn.js").Turn} */ now) => { if (running.current === control) setTurn(now); };
+      const show = (/** @type {import("./turn.js").Turn} */ now) => {
+        hasBegun = true;
+        if (running.current === control) setTurn(now);
+      };
       show(await playPublic(api, agent, first, body, show, control.signal));
     } catch (/** @type {any} */ error) {
       if (running.current !== control) return; // a new conversation has begun
       if (control.signal.aborted) setTurn((now) => now && { ...now, status: "cancelled", error: now.runId && STOPPED });
-      else setProblem(error.message);
+      else if (undo && !hasBegun) {
+        undo();
+        setProblem(error.message);
+      } else setTurn((now) => now && { ...now, status: "failed", error: error.message });
     } finally {
       if (running.current === control) setBusy(false);
     }
@@ -70,11 +80,17 @@ function EmbeddedChat({ agent, apiKey }) {
   };
   const answer = async (/** @type {string} */ pause, /** @type {any} */ values) => {
     if (!turn) return;
+    const control = running.current;
     try {
       const sent = await uploadValues(api, agent, values);
-      if (turn) setPast([...past, settle(turn)]);
+      if (running.current !== control) return;
       const fields = turn.pauses.find(({ id }) => id === pause)?.fields;
-      await follow({ ...goOn(turn, answerText(sent, fields)), pauses: [] }, async () => ({ query: "", inputs: wrap(sent) }));
+      const undo = () => {
+        setPast(past);
+        setTurn({ ...turn, pauses: turn.pauses.map((each) => (each.id === pause ? { ...each, values } : each)) });
+      };
+      setPast([...past, settle(turn)]);
+      await follow({ ...goOn(turn, answerText(sent, fields)), pauses: [] }, async () => ({ query: "", inputs: wrap(sent) }), undo);
     } catch (/** @type {any} */ error) {
       setProblem(error.message);
     }
@@ -83,7 +99,10 @@ function EmbeddedChat({ agent, apiKey }) {
   const continueRun = () => {
     if (!turn) return;
     setPast([...past, { ...settle(turn), status: "answered", error: "" }]);
-    follow(goOn(turn, ""), async () => ({ resume_from: turn.runId }));
+    follow(goOn(turn, ""), async () => ({ resume_from: turn.runId }), () => {
+      setPast(past);
+      setTurn(turn);
+    });
   };
   const restart = () => {
     running.current?.abort();

@@ -24,11 +24,12 @@ export function talkTitle(row) {
  */
 export function useSessions(api, agent, session, onSession) {
   const [list, setList] = useState({ sessions: /** @type {any[]} */ ([]), hasMore: false });
-  const [known, note] = useState(/** @type {any} */ (null));
+  const [known, setKnown] = useState(/** @type {any} */ (null));
   const pages = useRef(1);
   const newest = useRef(0);
   const open = useRef(session);
   open.current = session;
+  useEffect(() => () => { open.current = ""; }, []);
 
   const listSessions = useCallback(async () => {
     const asked = ++newest.current;
@@ -45,6 +46,8 @@ export function useSessions(api, agent, session, onSession) {
   }, [api, agent]);
   useLooking(listSessions);
 
+  /** Keep what is known of the open conversation. */
+  const note = (/** @type {any} */ row) => { if (row.id === open.current) setKnown(row); };
   const more = () => {
     pages.current += 1;
     return listSessions();

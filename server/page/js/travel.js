@@ -8,7 +8,7 @@ import { newTurn } from "./turn.js";
  *   opened: {current: string}, running: {current: AbortController | null}, isBusy: boolean,
  *   setTurn: (turn: import("./turn.js").Turn | null) => void, setPast: (past: import("./turn.js").Turn[]) => void,
  *   onCompare: () => void, report: (error: any) => void, listSessions: () => void,
- *   onSession: (session: string) => void,
+ *   onSession: (session: string) => void, runAside: (path: string, body?: any) => Promise<any>,
  *   open: (session: string) => Promise<import("./turn.js").Turn | null>,
  *   follow: (first: import("./turn.js").Turn, request: {path: string, body?: any} | null) =>
  *     Promise<import("./turn.js").Turn | null>}} Place What the workspace shows, and how to change it.
@@ -45,10 +45,15 @@ export function useTravel(place) {
 
   /** Begin a conversation at a stored step, with other values, and run on from there if `goesOn`. */
   const fork = async (/** @type {any} */ step, /** @type {Record<string, any>} */ changes, /** @type {boolean} */ goesOn) => {
+    const before = opened.current;
     try {
       const body = { checkpoint: step.checkpoint, changes };
       const made = await api.request(api.path(agent, `runs/${currentRun}/fork`), { body });
       place.listSessions();
+      if (opened.current !== before) { // the reader has gone to another place meanwhile
+        if (goesOn) await place.runAside(`runs/${made.id}/continue`);
+        return;
+      }
       if (!goesOn) {
         onSession(made.session_id);
         return;

@@ -52,7 +52,7 @@ export function Workspace({ api, agent, session, layout, isOffline, onSession, o
     style=${{ "--share": `${layout.share}%` }}>
     ${list}
     <main class="talk" inert=${Boolean(layout.drawer)}>
-      <${TalkHead} api=${api} agent=${agent} talks=${talk.talks} changes=${changes} onSave=${talk.save} />
+      <${TalkHead} key=${session} api=${api} agent=${agent} talks=${talk.talks} changes=${changes} onSave=${talk.save} />
       <${Chat} past=${talk.past} turn=${talk.turn} problem=${talk.problem} problems=${talk.problems} isBusy=${talk.isBusy}
       isOffline=${isOffline} begin=${talk.begin}
       inputs=${talk.inputs} onInputs=${talk.setInputs} opening=${opening} onSend=${talk.send} onStop=${talk.stop} onAnswer=${talk.answer}

@@ -1,15 +1,16 @@
 """The list of conversations in a real Chromium: names, pins, states, search, deletion, and what is older."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import SessionRow
 from tests.fakes.browsers import needs_chromium
 from tests.fakes.services import Reply
-from tests.server.http.app_server import MODEL, AppServer, start_app
+from tests.server.http.app_server import ECHO, MODEL, AppServer, start_app
 from tests.server.http.native.native_client import native
 from tests.server.page.visits import OF_TALK, ask, choose_action, open_agent, visit
 
@@ -144,3 +145,70 @@ async def test_rows_have_a_menu_for_the_keyboard_which_is_not_cut_and_older_ones
         await page.get_by_role("button", name="More").click()
         await expect(rows).to_have_count(229)
         await expect(page.get_by_role("button", name="More")).to_have_count(0)
+
+        await page.goto(f"{server.url}/#/{agent}/{229:032x}")
+        await page.reload()
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Talk 229")  # which is not listed yet
+        await page.get_by_role("button", name="Menu: Talk 0", exact=True).click()
+        await page.get_by_role("menuitem", name="Pin").click()
+        await expect(page.get_by_role("heading", name="Pinned")).to_be_visible()
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Talk 229")
+
+
+async def test_what_a_reader_does_stays_with_its_conversation(browser: Browser, tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
+        page = shown.page
+        agent = await server.agent(ECHO, "Helper")
+        client = native(server, agent)
+        ids = [(await client.post("/runs", json={"query": name})).json()["session_id"] for name in ("Alpha", "Beta")]
+        head, upload, deletion = page.get_by_role("heading", level=1), asyncio.Event(), asyncio.Event()
+
+        async def hold(route: Route) -> None:
+            await (deletion if route.request.method == "DELETE" else upload).wait()
+            await route.continue_()
+
+        await page.goto(f"{server.url}/#/{agent}/{ids[0]}")
+        await page.reload()
+        await expect(head).to_have_text("Alpha")
+        await page.get_by_role("link", name="Beta").click()
+        for action in ("Rename", "Share …", "Delete"):
+            await choose_action(page, action, OF_TALK)
+            await expect(page.get_by_role("dialog")).to_be_visible()
+            await page.go_back()  # which a dialog does not prevent
+            await expect(head).to_have_text("Alpha")
+            await expect(page.get_by_role("dialog")).to_have_count(0)
+            await page.go_forward()
+            await expect(head).to_have_text("Beta")
+
+        await page.route("**/upload*", hold)
+        await page.get_by_label("Attach files").set_input_files(
+            {"name": "a.txt", "mimeType": "text/plain", "buffer": b"a"}
+        )
+        await ask(page, "For Beta")
+        await page.get_by_role("link", name="Alpha").click()
+        await expect(head).to_have_text("Alpha")
+        upload.set()
+        await expect(page.locator(".sessions li").first).to_contain_text("Beta")  # it was used last now
+        alpha, beta = [(await client.get(f"/sessions/{id_}")).json()["messages"] for id_ in ids]
+        assert ([message["content"] for message in alpha][-2], len(alpha)) == ("Alpha", 2)
+        assert "For Beta" in [message["content"] for message in beta]
+        await expect(page.locator(".message.user")).to_have_text(["Alpha"])
+
+        await page.route("**/feedback", lambda route: route.abort())
+        good, bad = (page.get_by_role("button", name=f"{name} answer") for name in ("Good", "Bad"))
+        await good.click()
+        await bad.click()
+        await expect(page.locator(".answer-tools").get_by_role("alert")).to_be_visible()
+        await expect(good).to_have_attribute("aria-pressed", "false")
+        await expect(bad).to_have_attribute("aria-pressed", "false")
+
+        await page.route("**/sessions/*", hold)
+        await choose_action(page, "Delete", OF_TALK)
+        await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        await page.evaluate("location.hash = '#/'")
+        await expect(page.get_by_role("heading", name="Agents")).to_be_visible()
+        async with page.expect_response("**/sessions/*"):
+            deletion.set()
+        await expect(page.get_by_role("heading", name="Agents")).to_be_visible()
+        assert page.url.endswith("#/")
+        shown.problems.clear()  # Chromium reports the requests that were refused

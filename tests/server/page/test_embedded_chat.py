@@ -55,7 +55,7 @@ async def test_visitors_chat_in_a_frame_of_another_site(browser: Browser, tmp_pa
     chunks = [chunk("c-rice", f"Rice needs water. {HOSTILE}")]
     replies = [Reply(text=f"Hello {HOSTILE} [ID:61]."), Reply(text="Again.")]
     knowledge = FakeKnowledge(chunks=[chunk("c-tea", "Tea."), *chunks])
-    async with open_shop(browser, tmp_path, CITING, replies, knowledge=knowledge) as (server, page, frame, _):
+    async with open_shop(browser, tmp_path, CITING, replies, knowledge=knowledge) as (server, page, frame, problems):
         await expect(frame.get_by_text("Hi there!")).to_be_visible()
         await expect(frame.get_by_role("heading", name=HOSTILE[:60])).to_be_visible()
         await ask(frame, "rice")
@@ -66,6 +66,14 @@ async def test_visitors_chat_in_a_frame_of_another_site(browser: Browser, tmp_pa
         await expect(frame.locator(".message.assistant").last).to_contain_text("Again.")
         await expect(frame.locator(".message")).to_have_count(4)
         assert await page.frames[1].evaluate("window.hacked") is None
+
+        await page.route(
+            "**/completions", lambda route: route.fulfill(status=429, json={"code": 429, "message": "Busy."})
+        )
+        await ask(frame, "once more")
+        await expect(frame.get_by_role("alert")).to_contain_text("Busy.")
+        await expect(frame.get_by_role("alert").get_by_role("button", name="Retry")).to_be_visible()
+        problems.clear()  # Chromium reports the request that was refused
         sessions = await server.get("/agents/" + page.frames[1].url.split("/")[-1].split("?")[0] + "/sessions")
         assert len(sessions["data"]) == 1
 
