@@ -14,7 +14,7 @@ from tests.harness.page_stage import Stage, enter, lamp_shop
 
 SIZE: ViewportSize = {"width": 1360, "height": 765}
 FRAMES_PER_S = 8
-LONGEST_S = 3
+LONGEST_S = 2.5
 """How long a picture stands still in the middle of the film: a busy machine takes longer."""
 MIDDLE = (680, 360)
 OVERLAY = """() => {

@@ -38,7 +38,7 @@ async def add_agents(stage: Stage) -> None:
     canvas = example("deep_research", Agent={"strategy": "function_calling"})
     staff = await stage.add("Staff handbook", canvas, "Answers questions about vacation and travel, with sources.")
     shop = await stage.add("Lamp shop", lamp_shop(), "Answers customers: parcels, refunds, and the rest.")
-    await stage.talk(shop, "My lamp arrived broken. Can I have my money back?", hours=2)
+    await stage.talk(shop, "Do you have a shop in Lisbon?", hours=2)
     await stage.talk(staff, "How many days of vacation do I have?", hours=26)
 
 
@@ -47,9 +47,14 @@ async def show_agents(page: Page) -> None:
     await expect(page.locator(".card .facts").first).to_be_visible()
 
 
-async def converse(page: Page) -> None:
-    """Ask the shop."""
+async def ask_for_parcel(page: Page) -> None:
+    """Ask the delivery desk."""
     await answer(page, "Lamp shop", "Where is my parcel RL-2041?")
+
+
+async def ask_for_refund(page: Page) -> None:
+    """Ask the refund desk."""
+    await answer(page, "Lamp shop", "My lamp arrived broken. Can I have my money back?")
 
 
 async def run(page: Page) -> None:
@@ -82,10 +87,10 @@ class Scene(NamedTuple):
 
 SCENES = {
     "agents": Scene(show_agents, LIST),
-    "needs": Scene(need),
-    "light": Scene(converse),
-    "dark": Scene(converse, theme="dark"),
-    "phone": Scene(converse, PHONE),
+    "needs": Scene(need, {"width": 1360, "height": 830}),
+    "light": Scene(ask_for_parcel),
+    "dark": Scene(ask_for_refund, theme="dark"),
+    "phone": Scene(ask_for_parcel, PHONE),
     "run": Scene(run),
 }
 

@@ -76,6 +76,7 @@ def scripted(pace: float) -> Rules:
         rules=[
             sort("broken", "Refund"),
             sort("Where is", "Delivery"),
+            sort("Lisbon", "Other"),
             Rule(when=_when(tools=True, last_role="user"), replies=say("", calls=calls, reasoning=thought)),
             Rule(when=_when(tools=True), replies=say(VACATION)),
             Rule(when=_when(user="broken"), replies=say(REFUND)),
@@ -103,10 +104,10 @@ def lamp_shop() -> dict[str, Any]:
     components[reply]["upstream"] = list(desks)
     components[reply]["obj"]["params"]["content"] = ["".join(f"{{{desk}@content}}" for desk in desks)]
     graph["nodes"] = [node for node in graph["nodes"] if node["id"] != joined]
-    columns = {"begin": 0, "Categorize:SortRequest": 225, reply: 675}
+    columns = {"begin": 0, "Categorize:SortRequest": 225, reply: 735}
     for node in graph["nodes"]:
         node["position"] = {
-            "x": columns.get(node["id"], 450),
+            "x": columns.get(node["id"], 495),
             "y": 140 if node["id"] == reply else node["position"]["y"],
         }
     graph["edges"] = [edge for edge in graph["edges"] if joined not in (edge["source"], edge["target"])]
@@ -157,7 +158,7 @@ class Stage(Struct):
 async def enter(stage: Stage, browser: Browser, size: ViewportSize, theme: Literal["light", "dark"]) -> Page:
     """Open the page in a new context, with a panel in which the whole graph is seen."""
     context = await browser.new_context(viewport=size, color_scheme=theme)
-    await context.add_init_script("localStorage.setItem('ragflow-lg-share', '47')")
+    await context.add_init_script("localStorage.setItem('ragflow-lg-share', '50')")
     page = await context.new_page()
     await page.goto(f"{stage.address}/#key={stage.server.key}")
     return page
