@@ -83,11 +83,12 @@ class Scene(NamedTuple):
     play: Callable[[Page], Awaitable[None]]
     size: ViewportSize = WIDE
     theme: Literal["light", "dark"] = "light"
+    share: int = 50
 
 
 SCENES = {
     "agents": Scene(show_agents, LIST),
-    "needs": Scene(need, {"width": 1360, "height": 830}),
+    "needs": Scene(need, {"width": 1360, "height": 830}, share=40),
     "light": Scene(ask_for_parcel),
     "dark": Scene(ask_for_refund, theme="dark"),
     "phone": Scene(ask_for_parcel, PHONE),
@@ -97,7 +98,7 @@ SCENES = {
 
 async def show(stage: Stage, browser: Browser, scene: Scene) -> Page:
     """Return the page as a picture shows it."""
-    page = await enter(stage, browser, scene.size, scene.theme)
+    page = await enter(stage, browser, scene.size, scene.theme, scene.share)
     await scene.play(page)
     return page
 

@@ -155,10 +155,12 @@ class Stage(Struct):
             database.execute("UPDATE sessions SET create_ms = ?, update_ms = ? WHERE agent_id = ?", (then, then, agent))
 
 
-async def enter(stage: Stage, browser: Browser, size: ViewportSize, theme: Literal["light", "dark"]) -> Page:
-    """Open the page in a new context, with a panel in which the whole graph is seen."""
+async def enter(
+    stage: Stage, browser: Browser, size: ViewportSize, theme: Literal["light", "dark"], share: int = 50
+) -> Page:
+    """Open the page in a new context, with so many hundredths of its width for the panel."""
     context = await browser.new_context(viewport=size, color_scheme=theme)
-    await context.add_init_script("localStorage.setItem('ragflow-lg-share', '50')")
+    await context.add_init_script(f"localStorage.setItem('ragflow-lg-share', '{share}')")
     page = await context.new_page()
     await page.goto(f"{stage.address}/#key={stage.server.key}")
     return page
