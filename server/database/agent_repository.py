@@ -125,8 +125,10 @@ class AgentRepository(TenantRepository[AgentRow]):
             if agent is None:
                 return None
             sessions = list(await db.scalars(selection))
+            # The order of `delete_session_rows`.
+            await db.execute(delete(RunRow).where(*self._mine(RunRow, agent_id=agent_id)))
             await db.execute(delete(MessageRow).where(*self._mine(MessageRow, session_id=selection)))
-            for table in (FeedbackRow, PauseTimeoutRow, RunRow, ScheduleRow, SessionRow, VersionRow):
+            for table in (FeedbackRow, PauseTimeoutRow, ScheduleRow, SessionRow, VersionRow):
                 await db.execute(delete(table).where(*self._mine(table, agent_id=agent_id)))
             await db.delete(agent)
             return sessions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec import Struct
@@ -65,8 +65,11 @@ async def find_older_sessions(database: Database, before_ms: int, after: str, li
 
 
 async def delete_session_rows(db: AsyncSession, tenant: str, session_id: str) -> None:
-    """Delete a session with its messages, its runs and the feedback on them."""
-    for table in (FeedbackRow, MessageRow, PauseTimeoutRow, RunRow):
+    """Delete a session with its runs, its messages and the feedback on them.
+
+    Whoever adds rows to a session locks a run or a message first: these go first, so that nothing is added after them.
+    """
+    for table in (RunRow, MessageRow, FeedbackRow, PauseTimeoutRow):
         await db.execute(delete(table).where(*matching(table, tenant=tenant, session_id=session_id)))
     await db.execute(delete(SessionRow).where(*matching(SessionRow, tenant=tenant, id=session_id)))
 
@@ -137,6 +140,7 @@ class SessionRepository(TenantRepository[SessionRow]):
                 rows, text = messages[run.session_id], run.asked or ""
                 index = next((number for number, row in enumerate(rows) if row.create_ms > run.start_ms), len(rows))
                 fields: Any = {"session_id": run.session_id, "number": index, "role": "user", "content": text}
+                fields["is_form"] = run.is_form
                 rows.insert(
                     index,
                     MessageRow(tenant=self._tenant, run_id=run.id, reference="", create_ms=run.start_ms, **fields),
@@ -162,6 +166,12 @@ class SessionRepository(TenantRepository[SessionRow]):
         """Return the answers that runs have given, by run."""
         found = select(MessageRow).where(*self._mine(MessageRow, run_id=list(run_ids), role="assistant"))
         return {row.run_id: row.content for row in await self._database.all(found)}
+
+    async def with_answer(self, agent_id: str, run_id: str) -> SessionRow | None:
+        """Return the newest session with an agent that has the answer of a run, which may be a copy, or None."""
+        answer = self._mine(MessageRow, run_id=run_id, role="assistant")
+        found = self._select(agent_id=agent_id, id=select(MessageRow.session_id).where(*answer))
+        return await self._database.first(found.order_by(*_NEWEST).limit(1))
 
     async def questions(self, runs: Sequence[RunRow]) -> list[MessageRow]:
         """Return the messages with which users began runs; for a run without one, those of its session."""
@@ -217,6 +227,11 @@ class RunRepository(TenantRepository[RunRow]):
             page = await self._database.all(found.order_by(RunRow.start_ms, RunRow.id).limit(RUN_PAGE))
             for row in page:
                 yield row
+
+    async def statuses(self, ids: Iterable[str]) -> dict[str, str]:
+        """Return the statuses of runs by id."""
+        found = select(RunRow.id, RunRow.status).where(*self._mine(id=list(ids)))
+        return dict(await self._database.rows(found))
 
     async def open_ids(self, session_id: str) -> list[str]:
         """Return the ids of the runs in a session that have not ended according to the database."""

@@ -14,6 +14,7 @@ ID_CHARS = 32
 TENANT_CHARS = 64
 HASH_CHARS = 64
 TITLE_CHARS = 255
+NOTE_CHARS = 2000
 KEY_AGENTS_CHARS = 1024
 CRON_CHARS = 128
 TIME_ZONE_CHARS = 64
@@ -130,6 +131,8 @@ class MessageRow(Row):
     """The sources that an answer cites, as written by `turn_writer.write_reference`."""
     files: Mapped[str | None] = mapped_column(EncryptedText("messages.files"), default="")
     """The files of a question, as written by `turn_writer.write_files`."""
+    is_form: Mapped[bool | None] = mapped_column(Boolean, default=None)
+    """Whether a user's message shows the values of a form, as in `shows_form`; None if that is not known."""
     create_ms: Mapped[int] = mapped_column(BigInteger)
 
 
@@ -202,6 +205,8 @@ class RunRow(Row):
     error: Mapped[str] = mapped_column(EncryptedText("runs.error"), default="")
     asked: Mapped[str | None] = mapped_column(EncryptedText("runs.asked"), default="")
     """The user's question as readable text, until it is added to the messages at the end of the run."""
+    is_form: Mapped[bool | None] = mapped_column(Boolean, default=None)
+    """Whether that shows the values of a form; None if that is not known."""
     prompt_tokens: Mapped[int] = mapped_column(BigInteger, default=0)
     completion_tokens: Mapped[int] = mapped_column(BigInteger, default=0)
     start_ms: Mapped[int] = mapped_column(BigInteger)

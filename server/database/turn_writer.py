@@ -83,7 +83,7 @@ async def write_turn(database: Database, tenant: str, turn: ClosedRow, *, is_rep
         session = await db.scalar(find_session.with_for_update())
         if session is None:
             return False
-        await _add_turn(db, session, turn, counted)
+        await _add_turn(db, session, run, turn, counted)
         return True
 
 
@@ -111,7 +111,7 @@ async def _add_usage(db: AsyncSession, run: RunRow, turn: ClosedRow, counted: in
         row.micro_cost += 0 if row.page_key else cost
 
 
-async def _add_turn(db: AsyncSession, session: SessionRow, turn: ClosedRow, counted: int) -> None:
+async def _add_turn(db: AsyncSession, session: SessionRow, run: RunRow, turn: ClosedRow, counted: int) -> None:
     """Add a turn to its session and store its messages, or replace the part of the answer already stored."""
     mine = (MessageRow.tenant == session.tenant, MessageRow.session_id == session.id)
     stored = None
@@ -129,7 +129,9 @@ async def _add_turn(db: AsyncSession, session: SessionRow, turn: ClosedRow, coun
     newest = await db.scalar(select(func.max(MessageRow.number)).where(*mine))
     messages = [MessageRow(role="assistant", content=turn.answer, reference=turn.reference, create_ms=turn.end_ms)]
     if turn.question is not None:
-        messages.insert(0, MessageRow(role="user", content=turn.question, files=turn.files, create_ms=turn.start_ms))
+        asked = MessageRow(role="user", content=turn.question, files=turn.files, create_ms=turn.start_ms)
+        asked.is_form = run.is_form
+        messages.insert(0, asked)
     for number, row in enumerate(messages, 0 if newest is None else newest + 1):
         row.tenant, row.session_id, row.run_id, row.number = session.tenant, session.id, turn.run_id, number
     db.add_all(messages)

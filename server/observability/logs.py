@@ -29,7 +29,10 @@ MAX_CHARS = 8_000
 """Maximum length of each text in a line."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_KEYS = re.compile(r"\b(?:ragflow|beta|share)-[A-Za-z0-9_-]{12,}|(?i:bearer)\s+[^\s\"',;]{8,}")
+_KEYS = re.compile(
+    r"(?<![A-Za-z0-9])(?:ragflow|beta|share)-[A-Za-z0-9_-]{12,}|(?i:bearer)\s+[^\s\"',;]{8,}"
+    r"|(?i:(?<=/shared/)\S+|(?<=/shared)%\S+)"  # also links that have been changed on their way
+)
 
 
 def escape_controls(text: str) -> str:
@@ -52,7 +55,7 @@ class LogFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line for a record."""
         message = record.getMessage()
-        context = {name: value for name, value in _context().items() if value}
+        context = {name: self._clean(value) for name, value in _context().items() if value}
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         trace = "".join(traceback.format_exception(*record.exc_info)) if record.exc_info else ""
         if self._is_json:

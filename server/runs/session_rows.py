@@ -28,6 +28,7 @@ from ragflow_lg.server.database.session_repository import delete_session_rows
 from ragflow_lg.server.database.tables import (
     FORKED,
     ID_CHARS,
+    NOTE_CHARS,
     OPEN,
     TENANT_CHARS,
     AgentRow,
@@ -272,8 +273,9 @@ class SessionRows:
 async def _rows_of(db: AsyncSession, session: SessionRow) -> dict[str, Sequence[Any]]:
     mine = {table: table.tenant == session.tenant for table in (AgentRow, VersionRow, MessageRow, RunRow)}
     given = matching(FeedbackRow, tenant=session.tenant, session_id=session.id)
-    feedback = list(await db.scalars(select(FeedbackRow).where(*given)))
     runs = list(await db.scalars(select(RunRow).where(mine[RunRow], RunRow.session_id == session.id)))
+    own = {run.id for run in runs}  # an import takes no feedback on the copies of others
+    feedback = [row for row in await db.scalars(select(FeedbackRow).where(*given)) if row.run_id in own]
     messages = select(MessageRow).where(mine[MessageRow], MessageRow.session_id == session.id)
     agents = list(await db.scalars(select(AgentRow).where(mine[AgentRow], AgentRow.id == session.agent_id)))
     used = {session.version_id, *(run.version_id for run in runs), *(agent.version_id for agent in agents)}
@@ -302,6 +304,8 @@ def _check_rows(line: ServerLine) -> dict[str, list[Any]]:
     runs = {run.id for run in rows["runs"]}
     if any(row.run_id not in runs or row.rating not in ("up", "down") for row in rows["feedback"]):
         raise ValueError("feedback is on no run of the session, or has an unknown rating")
+    if any(len(row.note or "") > NOTE_CHARS for row in rows["feedback"]):
+        raise ValueError(f"a note has more than {NOTE_CHARS:,} characters")
     agents = [(row.tenant, row.id) for row in rows["agents"]]
     agents += [(row.tenant, row.agent_id) for row in (*rows["versions"], *rows["runs"], *rows["feedback"])]
     if any(agent != (session.tenant, session.agent_id) for agent in agents):

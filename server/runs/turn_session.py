@@ -71,6 +71,14 @@ def question_text(request: TurnRequest) -> str:
     return "\n".join(_line(name, field) for name, field in (request.get("inputs") or {}).items())
 
 
+def shows_form(request: TurnRequest) -> bool | None:
+    """Return whether `question_text` or `answer_text` shows the values of a form; None if the request has neither."""
+    query = request.get("query")
+    if isinstance(query, str) and query:
+        return False
+    return True if query or request.get("inputs") else None
+
+
 def answer_text(pauses: Sequence[Pause], answers: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the answers to forms, by pause id, as readable text: one line for each field, with its label."""
     forms = {pause.id: pause.inputs for pause in pauses}
@@ -114,6 +122,7 @@ def copy_messages(messages: Sequence[MessageRow], session_id: str) -> list[Messa
             run_id=row.run_id,
             reference=row.reference,
             files=row.files,
+            is_form=row.is_form,
             create_ms=row.create_ms,
         )
         for number, row in enumerate(messages)

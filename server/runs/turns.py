@@ -31,7 +31,14 @@ from ragflow_lg.server.observability.run_slots import Places
 from ragflow_lg.server.runs.agent_canvases import AgentCanvases
 from ragflow_lg.server.runs.playing import Playing
 from ragflow_lg.server.runs.run_end import do_not_release
-from ragflow_lg.server.runs.turn_session import NAME_CHARS, SessionFields, TurnSession, hash_request, question_text
+from ragflow_lg.server.runs.turn_session import (
+    NAME_CHARS,
+    SessionFields,
+    TurnSession,
+    hash_request,
+    question_text,
+    shows_form,
+)
 from ragflow_lg.server.streaming.journal import LEFT
 from ragflow_lg.server.streaming.new_run import NewRun, encode_run
 from ragflow_lg.server.streaming.run_manager import each_event
@@ -135,7 +142,7 @@ class Turns:
         prologue = await self.canvases.opening_message(version) if fields.get("has_prologue") else ""
         messages = fields.get("earlier") or ([("assistant", prologue)] if prologue else [])
         rows = [
-            MessageRow(session_id=row.id, number=number, role=role, content=text, create_ms=now)
+            MessageRow(session_id=row.id, number=number, role=role, content=text, is_form=False, create_ms=now)
             for number, (role, text) in enumerate(messages)
         ]
         return TurnSession(row, version, messages=rows)
@@ -303,6 +310,7 @@ class Turns:
         }
         row = RunRow(**values)
         row.asked, notes = new.question or "", current_notes()
+        row.is_form = shows_form(run.request)
         row.request_hash = request_hash
         if notes.request_key:
             row.request_key = notes.request_key

@@ -97,6 +97,8 @@ DEMO_HEADER = b"x-ragflow-demo"
 """Says with every response that the demo model answers: other forms of answers have no place for it."""
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_SHARED = re.compile(r"(?is)(?<=/shared/).+")
+"""What opens a shared session, however a link has been changed on its way."""
 
 logger = logging.getLogger("ragflow_lg.access")
 
@@ -127,7 +129,7 @@ class RequestLog:
             await self._app(scope, receive, send)
             return
         scope = {**scope, "path": scope["path"].rstrip("/") or "/"}
-        method, path, client = scope["method"], scope["path"], scope.get("client")
+        method, path, client = scope["method"], _SHARED.sub("***", scope["path"]), scope.get("client")
         given = Headers(scope=scope).get("x-request-id", "")  # of a proxy or client
         notes = RequestNotes(given if _ID.fullmatch(given) else secrets.token_hex(16), client[0] if client else "")
         headers = (*_DEFAULT_HEADERS, (DEMO_HEADER, b"true")) if self._is_demo() else _DEFAULT_HEADERS

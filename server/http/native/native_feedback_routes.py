@@ -10,7 +10,7 @@ from starlette.requests import Request
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.feedback_repository import FeedbackRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
-from ragflow_lg.server.database.tables import TITLE_CHARS, FeedbackRow, RunRow
+from ragflow_lg.server.database.tables import TITLE_CHARS, FeedbackRow, SessionRow
 from ragflow_lg.server.http.native.native_requests import FeedbackRequest
 from ragflow_lg.server.http.native.native_responses import Feedback, FeedbackAnswer, FeedbackListAnswer, build_answer
 from ragflow_lg.server.http.native.native_routing import Agent, Page, PageSize, make_agent_router
@@ -31,16 +31,16 @@ async def put_feedback(
     if body.note and body.rating is None:
         raise RequestError("A note needs a rating.", status=422)
     app_state = get_app_state(request)
-    run = await _find_run(request, caller, agent_id, run_id)
+    session = await _find_session(request, caller, agent_id, run_id)
     feedback = FeedbackRepository(app_state.database, caller.tenant)
     if body.rating is None:
-        await feedback.delete(run.id)
+        await feedback.delete(run_id, session.id)
         return Feedback(rating=None, note="")
     now_ms = app_state.now_ms()
     row = FeedbackRow(
-        run_id=run.id,
-        agent_id=run.agent_id,
-        session_id=run.session_id,
+        run_id=run_id,
+        agent_id=session.agent_id,
+        session_id=session.id,
         rating=body.rating,
         note=body.note,
         author=(caller.visitor or caller.owner.id)[:TITLE_CHARS],
@@ -69,14 +69,18 @@ async def list_feedback(
     return FeedbackListAnswer(feedback=[build_answer(FeedbackAnswer, row) for row in rows], total=total)
 
 
-async def _find_run(request: Request, caller: ApiCaller, agent_id: str, run_id: str) -> RunRow:
-    """Return a run in a session that is open to the caller."""
+async def _find_session(request: Request, caller: ApiCaller, agent_id: str, run_id: str) -> SessionRow:
+    """Return the session of a run, which is open to the caller; a copy of it, if it has been deleted."""
     database = get_app_state(request).database
-    run = await RunRepository(database, caller.tenant).get(run_id)
-    session = await SessionRepository(database, caller.tenant).get(run.session_id) if run is not None else None
-    if run is None or session is None or run.agent_id != agent_id or not caller.reaches(session):
+    run, session = await RunRepository(database, caller.tenant).get(run_id), None
+    sessions = SessionRepository(database, caller.tenant)
+    if run is not None:
+        session = await sessions.get(run.session_id)
+    elif not caller.is_page:  # visitors have no copies
+        session = await sessions.with_answer(agent_id, run_id)
+    if session is None or session.agent_id != agent_id or not caller.reaches(session):
         raise _unknown_run(run_id)
-    return run
+    return session
 
 
 def _unknown_run(run_id: str) -> RequestError:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from ragflow_lg.server.database.tables import TITLE_CHARS
+from ragflow_lg.server.database.tables import NOTE_CHARS, TITLE_CHARS
 from ragflow_lg.server.http.shared.ragflow_routes import with_examples
 
 MAX_FIELDS = 1000
@@ -230,7 +230,7 @@ class FeedbackRequest(Body):
     model_config = with_examples({"rating": "down", "note": "The price is an old one."}, {"rating": None})
 
     rating: Annotated[Literal["up", "down"] | None, Field(description="null takes the feedback back.")]
-    note: Annotated[Text, Field(max_length=2000, description="A remark of the reader.")] = ""
+    note: Annotated[Text, Field(max_length=NOTE_CHARS, description="A remark of the reader.")] = ""
 
 
 class PinRequest(Body):

@@ -150,6 +150,7 @@ class SessionListAnswer(BaseModel):
 
     sessions: list[FoundSession]
     total: int
+    shareable: Annotated[bool, Field(description="Whether this server makes links to sessions.")]
 
 
 class SessionWhole(SessionAnswer):

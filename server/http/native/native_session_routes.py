@@ -85,7 +85,8 @@ async def list_sessions(
         FoundSession(**vars(answer), excerpt=excerpts.get(answer.id, ""))
         for answer in await build_session_answers(control, rows)
     ]
-    return SessionListAnswer(sessions=found, total=total)
+    shareable = get_app_state(request).settings.server.shared_links
+    return SessionListAnswer(sessions=found, total=total, shareable=shareable)
 
 
 @router.get("/sessions/{session_id}", summary="Show a session")

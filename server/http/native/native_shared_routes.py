@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 import secrets
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 
-from ragflow_lg.base.errors import RequestError
+from ragflow_lg.base.errors import DatabaseError, RequestError
 from ragflow_lg.base.thinking import split_thoughts
 from ragflow_lg.server.database.agent_repository import AgentRepository
-from ragflow_lg.server.database.session_repository import SessionRepository, find_shared_session
+from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository, find_shared_session
 from ragflow_lg.server.database.turn_writer import read_chunks
 from ragflow_lg.server.http.native.native_routing import Agent, Control, make_agent_router, make_native_router
 from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.shared.auth import get_app_state
 from ragflow_lg.server.observability.logs import audit
+from ragflow_lg.server.runs.run_control import BRANCH
+from ragflow_lg.server.runs.turn_session import NAME_CHARS
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
+    from ragflow_lg.server.database.database import Database
     from ragflow_lg.server.database.tables import MessageRow, SessionRow
 
 router = make_agent_router("sessions")
@@ -29,6 +35,10 @@ shared_router = make_native_router("shared sessions")
 
 TOKEN_BYTES = 24
 _TOKEN = re.compile(r"share-[A-Za-z0-9_-]{32}")
+_LINE = re.compile(r"[^\n:]{1,255}: ")
+"""How the text of a form begins: the label of a field, and its value."""
+
+logger = logging.getLogger(__name__)
 
 
 class LinkAnswer(BaseModel):
@@ -50,13 +60,17 @@ class SharedMessage(BaseModel):
     """A message as others read it."""
 
     role: Annotated[str, Field(examples=["user", "assistant"])]
-    content: str
+    content: Annotated[str, Field(description="Its text; empty if it is the answer to a form.")]
+    is_form: Annotated[bool, Field(description="Whether it is the answer to a form, whose values are left out.")]
+    status: Annotated[
+        Literal["failed", "cancelled", ""], Field(description="How the answer has ended, if it is not complete.")
+    ]
     reference: Annotated[list[SharedSource], Field(description="Names of the sources, without their texts.")]
     create_ms: int
 
 
 class SharedSession(BaseModel):
-    """A session as others read it: no ids, thinking, calls, values and files."""
+    """A session as others read it: no ids, thinking, calls, values, answers to forms and files."""
 
     title: Annotated[str, Field(description="Title of the agent.")]
     name: Annotated[str, Field(description="Name of the session.")]
@@ -90,14 +104,37 @@ async def revoke_link(session_id: str, request: Request, agent: Agent, control: 
 async def read_shared_session(token: str, request: Request) -> SharedSession:
     """Return the messages of the session that a link names. No key is needed."""
     app_state = get_app_state(request)
-    session = await find_shared(app_state, token)
-    agent = await AgentRepository(app_state.database, session.tenant).get(session.agent_id) if session else None
-    if session is None or agent is None:
+    try:
+        session = await find_shared(app_state, token)
+        shared = await _read(app_state.database, session) if session is not None else None
+    except DatabaseError as error:
+        logger.error("a shared session cannot be read: %s", error)  # anybody may read the answer
+        raise RequestError("Internal server error; see the server log.", status=503) from None
+    if shared is None:
         raise RequestError("There is no such link, or it has been revoked.", status=404)
-    messages = await SessionRepository(app_state.database, session.tenant).messages([session.id])
-    return SharedSession(
-        title=agent.title, name=session.name or "", messages=[_build_message(row) for row in messages[session.id]]
-    )
+    return shared
+
+
+async def _read(database: Database, session: SessionRow) -> SharedSession | None:
+    agent = await AgentRepository(database, session.tenant).get(session.agent_id)
+    if agent is None:
+        return None
+    rows = (await SessionRepository(database, session.tenant).messages([session.id]))[session.id]
+    statuses = await RunRepository(database, session.tenant).statuses({row.run_id for row in rows})
+    messages = [_build_message(row, statuses.get(row.run_id, "")) for row in rows]
+    for message, following in pairwise(messages):
+        if following.role == "assistant":
+            message.status = ""  # the answer goes on
+    return SharedSession(title=agent.title, name=_name(session.name or "", rows), messages=messages)
+
+
+def _name(name: str, rows: Sequence[MessageRow]) -> str:
+    """Return the name of a session; the first question, if it says where a copy begins, or shows values of a form."""
+    forms = [row.content for row in rows if _is_form(row)]
+    if not name.startswith(BRANCH) and not any(name and form.startswith(name) for form in forms):
+        return name
+    questions = (row.content for row in rows if row.role == "user" and not _is_form(row))
+    return next(questions, "")[:NAME_CHARS]
 
 
 async def find_shared(app_state: AppState, token: str) -> SessionRow | None:
@@ -111,10 +148,24 @@ def _digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def _build_message(row: MessageRow) -> SharedMessage:
+def _is_form(row: MessageRow) -> bool:
+    """Return whether a message is the answer to a form; of older ones, whether it looks so."""
+    is_form = bool(_LINE.match(row.content)) if row.is_form is None else row.is_form
+    return row.role == "user" and is_form
+
+
+def _build_message(row: MessageRow, status: str) -> SharedMessage:
     sources = [
         SharedSource(citation_id=str(chunk["citation_id"]), document_name=str(chunk.get("document_name") or ""))
         for chunk in read_chunks(row.reference)
     ]
-    content = split_thoughts(row.content)[1] if row.role == "assistant" else row.content
-    return SharedMessage(role=row.role, content=content, reference=sources, create_ms=row.create_ms)
+    is_answer, is_form = row.role == "assistant", _is_form(row)
+    content = split_thoughts(row.content)[1] if is_answer else "" if is_form else row.content
+    return SharedMessage(
+        role=row.role,
+        content=content,
+        is_form=is_form,
+        status=status if is_answer and (status == "failed" or status == "cancelled") else "",
+        reference=sources,
+        create_ms=row.create_ms,
+    )

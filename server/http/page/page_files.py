@@ -16,6 +16,7 @@ from msgspec import Struct
 from starlette.datastructures import Headers
 from starlette.responses import RedirectResponse, Response
 
+from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.server import page
 
 if TYPE_CHECKING:
@@ -72,10 +73,17 @@ class PageFiles:
             if response := self._files.answer(name, Headers() if shared else Headers(scope=scope)):
                 if shared:
                     response.headers.update({"Cache-Control": "no-store", "X-Robots-Tag": "noindex"})
-                    response.status_code = 404 if await self._find_shared(shared[1]) is None else 200
+                    response.status_code = await self._status_of(shared[1])
                 await response(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+    async def _status_of(self, token: str) -> int:
+        """Return the status of the page of a link. The page itself asks again, and shows what has failed."""
+        try:
+            return 404 if await self._find_shared(token) is None else 200
+        except DatabaseError:
+            return 503
 
     def _file_of(self, scope: Scope) -> str:
         """Return the path of the file that a request names, or ``""``."""

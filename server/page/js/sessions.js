@@ -23,7 +23,7 @@ export function talkTitle(row) {
  * @param {(session: string) => void} onSession
  */
 export function useSessions(api, agent, session, onSession) {
-  const [list, setList] = useState({ sessions: /** @type {any[]} */ ([]), hasMore: false });
+  const [list, setList] = useState({ sessions: /** @type {any[]} */ ([]), hasMore: false, isShareable: false });
   const [known, setKnown] = useState(/** @type {any} */ (null));
   const pages = useRef(1);
   const newest = useRef(0);
@@ -36,13 +36,15 @@ export function useSessions(api, agent, session, onSession) {
     /** @type {Map<string, any>} */
     const rows = new Map();
     let hasMore = true;
+    let isShareable = false;
     for (let page = 1; hasMore && page <= pages.current; page++) {
       const part = await api.request(api.path(agent, `sessions?page=${page}&page_size=${PAGE}`)).catch(() => null);
       if (!part || asked !== newest.current) return;
       for (const row of part.sessions) rows.set(row.id, row);
       hasMore = page * PAGE < part.total;
+      isShareable = part.shareable;
     }
-    setList({ sessions: [...rows.values()], hasMore });
+    setList({ sessions: [...rows.values()], hasMore, isShareable });
   }, [api, agent]);
   useLooking(listSessions);
 

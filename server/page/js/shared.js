@@ -6,8 +6,10 @@ import { ThemeSwitch } from "./header.js";
 import { Icon } from "./icons.js";
 import { plain } from "./sessions.js";
 import { language as chosenLanguage, switchLanguage, t } from "./texts.js";
-import { storedTurns } from "./turn.js";
+import { newTurn, storedTurns } from "./turn.js";
 import { TurnView } from "./turn_view.js";
+
+/** @typedef {import("./turn.js").Turn} Turn */
 
 const nothing = () => undefined;
 
@@ -34,14 +36,20 @@ function SharedPage() {
     </main></div>`;
 }
 
+/** @param {any} message @returns {Turn} The turn that shows one message: how it has ended, but neither values nor errors. */
+function turnOf(message) {
+  const turn = storedTurns([message], [])[0] ?? newTurn("");
+  return { ...turn, query: message.is_form ? t("formAnswered") : turn.query, status: message.status || "answered" };
+}
+
 /** @param {{title: string, shared: any}} props */
 function SharedTalk({ title, shared }) {
-  const turns = storedTurns(shared.messages, []);
+  const turns = shared.messages.map(turnOf).filter((/** @type {Turn} */ turn) => turn.query || turn.shown.text || turn.status !== "answered");
   const first = shared.messages[0]?.create_ms;
   return html`<div class="turns">
     <header><h1 dir="auto">${title}</h1>
       <p class="hint">${t("sharedTalk", { agent: shared.title })}${first ? html` · <time>${new Date(first).toLocaleDateString(chosenLanguage())}</time>` : ""}</p></header>
-    ${turns.map((turn, at) => html`<${TurnView} key=${at} turn=${turn} problems=${{}} isLast=${false} isBusy=${false} isChosen=${false}
+    ${turns.map((/** @type {Turn} */ turn, /** @type {number} */ at) => html`<${TurnView} key=${at} turn=${turn} problems=${{}} isLast=${false} isBusy=${false} isChosen=${false}
       onUnfold=${nothing} onCite=${nothing} onAnswer=${nothing} />`)}
     ${!turns.length && html`<p class="hint">${t("sharedEmpty")}</p>`}</div>`;
 }

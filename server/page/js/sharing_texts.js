@@ -15,7 +15,10 @@ export const SHARING_TEXTS = {
     "Anyone who has the link can read the questions, the answers and the names of the sources, also those that follow.",
     "任何拥有链接的人都可以阅读问题、回答和来源名称，包括之后的内容。",
   ],
-  shareNot: ["Nobody sees thinking, tool calls, values or files with it, and nobody can write.", "通过链接看不到思考过程、工具调用、变量和文件，也无法发送消息。"],
+  shareNot: [
+    "Nobody sees thinking, tool calls, values, answers to forms or files with it, and nobody can write.",
+    "通过链接看不到思考过程、工具调用、变量、表单内容和文件，也无法发送消息。",
+  ],
   shareOnce: ["Copy the link now: it is not shown again.", "请立即复制链接：之后不会再显示。"],
   shareThere: ["There is a link. A new one replaces it.", "已有一个链接，新链接会替换它。"],
   shareRevoked: ["The link does not work any more.", "链接已失效。"],
@@ -30,5 +33,6 @@ export const SHARING_TEXTS = {
     "It has been revoked or replaced, or the conversation has been deleted. Ask the person who sent it for another one.",
     "链接已被撤销或替换，或者会话已被删除。请向发送者索取新链接。",
   ],
+  formAnswered: ["Form answered", "已填写表单"],
   sharedEmpty: ["Nothing has been said yet.", "还没有任何消息。"],
 };

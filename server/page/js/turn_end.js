@@ -33,7 +33,7 @@ export function TurnEnd(props) {
     return html`<div class="turn-note"><${Icon} name="pause" /> <span>${t("goesOn")}</span>
       ${canContinue && html`<button type="button" onClick=${onContinue}>${t("continue")}</button>`}</div>`;
   }
-  if (turn.error) return html`<${ErrorCard} ...${props} />`;
+  if (turn.error || turn.status === "failed") return html`<${ErrorCard} ...${props} />`;
   const { shown, downloads, spoken, pauses, query, files } = turn;
   const isEmpty = turn.status === "succeeded" && !shown.text.trim() && !downloads.length && !spoken.length && !pauses.length;
   if (!isEmpty || !(query || files.length)) return null;
@@ -50,7 +50,7 @@ function ErrorCard({ turn, onRetry, onShowRun }) {
   const title = failed && onShowRun ? t("nodeFailed", { node: failed.title }) : t("turnFailed");
   return html`<section class="error-card" role="alert">
     <h3><${Icon} name="circle-x" /> ${title}</h3>
-    <p class="cause">${cause}</p>
+    ${cause && html`<p class="cause">${cause}</p>`}
     ${advice && html`<p class="hint">${t(advice)}</p>`}
     ${cause !== turn.error && html`<details><summary>${t("wholeError")}</summary><pre tabindex="0">${turn.error}</pre></details>`}
     <p class="row">${onRetry && html`<button type="button" class="primary" onClick=${onRetry}><${Icon} name="refresh-cw" /> ${t("retry")}</button>`}

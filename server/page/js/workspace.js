@@ -74,7 +74,7 @@ function TalkHead({ api, agent, talks, changes, onSave }) {
   const [isSharing, setSharing] = useState(false);
   const row = talks.own;
   const items = [
-    { label: t("share"), icon: "share-2", onSelect: () => setSharing(true) },
+    ...(talks.isShareable ? [{ label: t("share"), icon: "share-2", onSelect: () => setSharing(true) }] : []),
     { label: t("exportMarkdown"), icon: "download", onSelect: () => onSave("md") },
     { label: t("exportJson"), icon: "download", onSelect: () => onSave("json") },
   ];

@@ -1,8 +1,9 @@
 import asyncio
 
 from ragflow_lg.server.database.database import Database, open_database
+from ragflow_lg.server.database.feedback_repository import FeedbackRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionQuery, SessionRepository
-from ragflow_lg.server.database.tables import RunRow
+from ragflow_lg.server.database.tables import FeedbackRow, RunRow
 from ragflow_lg.server.database.usage_repository import DAY_MS, DailyLimit, UsageRepository
 from tests.server.database.rows import message, session
 
@@ -54,3 +55,22 @@ async def test_replicas_count_turns_together(database_url: str) -> None:
         await asyncio.gather(*(repositories[n % 2].begin_turn(limits, DAY_MS, run(n)) for n in range(24)))
         assert ((await repositories[0].day(DAY_MS)).turns, (await repositories[1].day(DAY_MS, "k")).turns) == (24, 24)
         assert (await RunRepository(one, "t").find("a", "", 1, 100))[1] == 24
+
+
+async def test_no_feedback_outlives_the_answer_that_it_is_on(database_url: str) -> None:
+    async with open_database(database_url) as one, open_database(database_url) as two:
+        sessions, feedback = SessionRepository(one, "t"), [FeedbackRepository(each, "t") for each in (one, two)]
+        for number in range(1, 9):
+            id_, of_run = f"s{number}", run(number)
+            of_run.session_id = id_
+            await sessions.add(session(id_), message(id_, "x"), of_run)
+
+            def rating(of_run: RunRow = of_run) -> FeedbackRow:
+                ids = {"run_id": of_run.id, "agent_id": "a1", "session_id": of_run.session_id}
+                return FeedbackRow(**ids, rating="up", create_ms=1, update_ms=1)
+
+            assert await feedback[0].put(rating())
+            ratings = [(feedback[n % 2].put(rating()), feedback[n % 2].delete(of_run.id, id_)) for n in range(4)]
+            await asyncio.gather(*(each for pair in ratings for each in pair), sessions.delete("a1", id_))
+            assert not await feedback[1].put(rating())
+        assert await feedback[0].of_runs([run(number).id for number in range(1, 9)]) == {}

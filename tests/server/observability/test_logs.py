@@ -34,13 +34,13 @@ def without_pytest_handlers() -> Generator[None]:
         root.handlers = handlers
 
 
-def log(text: str, *, kind: LogFormat = "json", secrets: tuple[str, ...] = ()) -> str:
+def log(text: str, *, kind: LogFormat = "json", secrets: tuple[str, ...] = (), request: str = "r1") -> str:
     stream = io.StringIO()
     section = ServerSection(log_format=kind, log_level="info")
     with (
         without_pytest_handlers(),
         open_logs(section, secrets, stream),
-        use_notes(RequestNotes("r1", "10.0.0.1", "acme", run="f" * 32)),
+        use_notes(RequestNotes(request, "10.0.0.1", "acme", run="f" * 32)),
     ):
         logger.info("%s", text)
     return stream.getvalue()
@@ -77,8 +77,10 @@ def test_a_text_cannot_forge_a_line(kind: LogFormat) -> None:
 @each_row("kind", ["json", "text"])
 def test_secrets_are_removed(kind: LogFormat) -> None:
     keys = "sk-very-secret-1, ragflow-AbCdEfGhIjKlMnOp1234, /shared/share-QrStUvWxYz-1234567, Bearer abcdefghijkl"
-    line = log(f"{keys}, postgresql://u:geheim-wort@h/x", kind=kind, secrets=("sk-very-secret-1",))
-    for secret in ("sk-very", "AbCdEf", "QrStUv", "abcdefgh", "geheim"):
+    keys += ", /shared/xshare-MnOpQrStUvWx, /shared/share%252DMnOpQrStUvWx, /shared%2Fshare-MnOpQrStUvWx"
+    given = "_share-YzAbCdEfGhIjKl"
+    line = log(f"{keys}, postgresql://u:geheim-wort@h/x", kind=kind, secrets=("sk-very-secret-1",), request=given)
+    for secret in ("sk-very", "AbCdEf", "QrStUv", "abcdefgh", "geheim", "YzAbCd"):
         assert secret not in line
 
 

@@ -171,6 +171,7 @@ async def test_rows_that_do_not_belong_together_are_refused(tmp_path: Path) -> N
         changed("feedback", agent_id="0" * 32),
         changed("feedback", run_id="0" * 32),
         changed("feedback", rating="good"),
+        changed("feedback", note="x" * 2001),
         FileLine(session, {**stored.row, "id": "../../etc"}, stored.content),
         FileLine(session, {**stored.row, "tenant": "another"}, stored.content),
         FileLine(session, {**stored.row, "size_bytes": 1}, stored.content),

@@ -109,3 +109,23 @@ async def test_visitors_rate_only_answers_that_they_have_received(server: AppSer
     assert await ratings(client) == [("down", "Wrong")]
     await client.put(f"/runs/{mine}/feedback", json={"rating": "up"})  # the owner may as well
     assert await ratings(client) == [("up", "")]
+
+
+async def test_the_answers_of_a_copy_are_rated_after_the_original_is_deleted(server: AppServer) -> None:
+    client, run = await play_one(server, ECHO)
+    later = (await client.post("/runs", json={"query": "more", "session_id": run["session_id"]})).json()
+    copy = (await client.post(f"/runs/{later['id']}/fork", json={})).json()
+    await client.delete(f"/sessions/{run['session_id']}")
+    path, session = f"/runs/{run['id']}/feedback", f"/sessions/{copy['session_id']}"
+    rated = {"rating": "down", "note": "Old"}
+    assert (await client.put(path, json=rated)).json() == rated
+    messages = (await client.get(session)).json()["messages"]
+    assert [each["feedback"] for each in messages] == [None, rated, None, None]
+    await client.put(path, json={"rating": None})
+    assert await ratings(client) == []
+    await client.put(path, json=rated)
+    strange = {"Authorization": f"Bearer {await server.new_key('stranger')}"}
+    assert problem(await client.put(path, json=rated, headers=strange)) == (404, "not-found")
+    await client.delete(session)
+    assert await ratings(client) == []
+    assert problem(await client.put(path, json=rated)) == (404, "not-found")

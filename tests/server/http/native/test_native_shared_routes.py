@@ -3,11 +3,13 @@ import re
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text, update
 
+from ragflow_lg.server.database.tables import MessageRow
 from ragflow_lg.server.observability.logs import open_audit
 from tests.fakes.knowledge import FakeKnowledge, chunk
 from tests.fakes.services import Reply
-from tests.server.http.app_server import CITING, ECHO, MODEL, AppServer, start_app
+from tests.server.http.app_server import CITING, ECHO, MODEL, AppServer, canvas, start_app
 from tests.server.http.native.native_client import PREFIX, native, native_agent, play_one, problem
 
 TOKEN = re.compile(r"/shared/(share-[A-Za-z0-9_-]{32})")
@@ -23,6 +25,7 @@ async def test_a_link_shows_messages_and_nothing_else_until_it_is_revoked(server
     client, run = await play_one(server, MODEL, query="<img src=x onerror=alert(1)>")
     session = f"/sessions/{run['session_id']}"
     assert (await client.get(session)).json()["shared"] is False
+    assert (await client.get("/sessions")).json()["shareable"] is True
     made = await client.post(f"{session}/share")
     assert (made.status_code, list(made.json())) == (201, ["url"])
     url = made.json()["url"]
@@ -39,7 +42,10 @@ async def test_a_link_shows_messages_and_nothing_else_until_it_is_revoked(server
         ("user", "<img src=x onerror=alert(1)>"),
         ("assistant", "Hello **Ada**"),
     ]
-    assert {name for each in whole["messages"] for name in each} == {"role", "content", "reference", "create_ms"}
+    assert {name for each in whole["messages"] for name in each} == {
+        *("role", "content", "is_form", "status"),
+        *("reference", "create_ms"),
+    }
     page = await guest.get(url)
     headers = {name: page.headers[name] for name in ("cache-control", "x-robots-tag", "referrer-policy")}
     assert headers == {"cache-control": "no-store", "x-robots-tag": "noindex", "referrer-policy": "no-referrer"}
@@ -78,6 +84,72 @@ async def test_a_link_shows_names_of_sources_without_their_texts_and_no_thinking
     assert last["content"] == "Yes."
 
 
+SECRET_FORM = canvas(
+    ("begin", "Begin", {"inputs": {"pin": {"name": "Pin", "type": "line", "optional": True}}}, ["UserFillUp:0"]),
+    ("UserFillUp:0", "UserFillUp", {"inputs": {"word": {"name": "Password", "type": "line"}}}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["Thanks"]}, []),
+)
+
+
+async def test_a_link_leaves_out_what_forms_were_answered_with(server: AppServer) -> None:
+    client = native(server, await server.agent(SECRET_FORM))
+    run = (await client.post("/runs", json={"query": "", "inputs": {"pin": "geheim-1"}})).json()
+    answered = (await client.post(f"/runs/{run['id']}/resume", json={"answers": {"word": "geheim-2"}})).json()
+    assert answered["answer"] == "Thanks", answered
+    session = run["session_id"]
+    assert "Password: geheim-2" in (await client.get(f"/sessions/{session}")).text
+    asked = (await client.post("/runs", json={"query": "Note: geheim-3", "session_id": session})).json()
+    copy = (await client.post(f"/runs/{asked['id']}/fork", json={})).json()
+    guest = server.stranger()
+    for id_ in (session, copy["session_id"]):
+        await client.patch(f"/sessions/{id_}", json={"name": ""})
+        url = (await client.post(f"/sessions/{id_}/share")).json()["url"]
+        read = await guest.get(read_path(url))
+        said = [(each["content"], each["is_form"]) for each in read.json()["messages"] if each["role"] == "user"]
+        assert said == [("", True), ("", True), ("Note: geheim-3", False)]
+        assert read.json()["name"] == "Note: geheim-3"
+        assert "geheim-1" not in read.text
+        assert "geheim-2" not in read.text
+        async with server.app_state.database.writing() as db:
+            await db.execute(update(MessageRow).values(is_form=None))  # of a server that did not know
+        assert "geheim" not in (await guest.get(read_path(url))).text
+        async with server.app_state.database.writing() as db:
+            await db.execute(update(MessageRow).where(MessageRow.run_id == asked["id"]).values(is_form=False))
+            await db.execute(update(MessageRow).where(MessageRow.run_id != asked["id"]).values(is_form=True))
+
+
+async def test_a_link_says_which_answers_are_not_complete(server: AppServer) -> None:
+    server.model.replies += [Reply("partial", chunks=("par", "tial"), error="password=geheim"), Reply("Whole")]
+    client = native(server, await server.agent(MODEL))
+    await client.post("/runs", json={"query": "q"})
+    run = (await client.get("/runs")).json()["runs"][0]
+    await client.post("/runs", json={"query": "more", "session_id": run["session_id"]})
+    url = (await client.post(f"/sessions/{run['session_id']}/share")).json()["url"]
+    read = await server.stranger().get(read_path(url))
+    assert [each["status"] for each in read.json()["messages"]] == ["", "failed", "", ""]
+    assert "geheim" not in read.text
+
+
+async def test_a_copy_is_shared_under_its_question(server: AppServer) -> None:
+    client, run = await play_one(server, ECHO, query="What is *it*?")
+    copy = (await client.post(f"/runs/{run['id']}/rerun", json={"node": "Message:0"})).json()
+    assert (await client.get(f"/sessions/{copy['session_id']}")).json()["name"].startswith("↳ ")
+    url = (await client.post(f"/sessions/{copy['session_id']}/share")).json()["url"]
+    assert (await server.stranger().get(read_path(url))).json()["name"] == "What is *it*?"
+
+
+async def test_a_database_that_fails_is_not_described_to_others(server: AppServer) -> None:
+    url, database = f"/shared/share-{'x' * 32}", server.app_state.database
+    await database.execute(text("ALTER TABLE sessions RENAME TO other_sessions"))
+    try:
+        page, read = [await server.stranger().get(each) for each in (url, read_path(url))]
+    finally:
+        await database.execute(text("ALTER TABLE other_sessions RENAME TO sessions"))
+    assert (page.status_code, page.headers["content-type"]) == (503, "text/html; charset=utf-8")
+    assert problem(read) == (503, "unavailable")
+    assert read.json()["error"]["message"] == "Internal server error; see the server log."
+
+
 async def test_only_keys_of_the_tenant_make_and_revoke_links(server: AppServer) -> None:
     client, run = await play_one(server, ECHO)
     path = f"/sessions/{run['session_id']}/share"
@@ -100,16 +172,21 @@ async def test_a_copy_of_a_session_has_no_link(server: AppServer) -> None:
 
 
 async def test_no_log_contains_the_token(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, "ragflow_lg")
     audit = tmp_path / "audit.jsonl"
     with open_audit(audit):
         async with native_agent(tmp_path, ECHO, requests_per_minute_address=20) as (server, client):
             run = (await client.post("/runs", json={"query": "hi"})).json()
             url = (await client.post(f"/sessions/{run['session_id']}/share")).json()["url"]
-            statuses = [(await server.stranger().get(each)).status_code for each in (url, read_path(url)) * 20]
+            guest = server.stranger()
+            for mangled in ("share%252D", "xshare-", "_share-", "%20share-", "share-%20"):
+                await guest.get(url.replace("share-", mangled))
+            statuses = [(await guest.get(each)).status_code for each in (read_path(url), url) * 20]
     assert {200, 429} <= set(statuses)
     assert "session.shared" in audit.read_text()
-    assert url.rpartition("/")[2] not in audit.read_text()
+    secret = url.rpartition("-")[2]
+    assert f"GET {PREFIX}/shared/*** 200" in caplog.text
+    assert secret not in audit.read_text() + caplog.text
 
 
 async def test_an_operator_forbids_links(tmp_path: Path) -> None:
@@ -124,3 +201,5 @@ async def test_an_operator_forbids_links(tmp_path: Path) -> None:
         assert (await guest.get(url)).status_code == 404
         assert problem(await guest.post(path, headers=headers)) == (403, "forbidden")
         assert (await guest.delete(path, headers=headers)).status_code == 204
+        listed = (await guest.get(path.split("/sessions")[0] + "/sessions", headers=headers)).json()
+        assert (listed["total"], listed["shareable"]) == (1, False)
