@@ -3,7 +3,9 @@
 from pathlib import Path
 
 from playwright.async_api import Browser, Page, expect
+from sqlalchemy import update
 
+from ragflow_lg.server.database.tables import MessageRow, RunRow
 from tests.fakes.browsers import needs_chromium
 from tests.fakes.services import Reply
 from tests.server.http.app_server import AppServer, start_app
@@ -74,6 +76,17 @@ async def test_others_read_a_conversation_until_its_link_is_revoked(browser: Bro
         await expect(guest.get_by_role("button", name="Copy")).to_have_count(1)
         for name in ("Retry", "Good answer", "Edit"):
             await expect(guest.get_by_role("button", name=name)).to_have_count(0)
+        database = server.app_state.database
+        await database.execute(update(RunRow).values(status="failed", error="Secret cause"))
+        await database.execute(update(MessageRow).values(is_form=True))
+        await guest.reload()
+        await expect(guest.locator(".message.user")).to_have_text("Form answered")
+        await expect(guest.get_by_role("alert")).to_have_text("The answer failed")
+        await check(guest)
+        await database.execute(update(RunRow).values(status="cancelled"))
+        await guest.reload()
+        await expect(guest.get_by_text("Stopped", exact=True)).to_be_visible()
+        await expect(guest.locator(".message.assistant strong")).to_have_text("Hamburg")
         assert "look it up" not in await guest.content()
         assert await guest.evaluate("window.hacked") is None
         await choose_action(page, "Share …", OF_TALK)

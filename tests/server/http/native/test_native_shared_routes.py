@@ -94,8 +94,8 @@ SECRET_FORM = canvas(
 async def test_a_link_leaves_out_what_forms_were_answered_with(server: AppServer) -> None:
     client = native(server, await server.agent(SECRET_FORM))
     run = (await client.post("/runs", json={"query": "", "inputs": {"pin": "geheim-1"}})).json()
-    answered = (await client.post(f"/runs/{run['id']}/resume", json={"answers": {"word": "geheim-2"}})).json()
-    assert answered["answer"] == "Thanks", answered
+    answered = (await client.post(f"/runs/{run['id']}/resume", json={"fields": {"word": "geheim-2"}})).json()
+    assert answered["answer"] == "Thanks"
     session = run["session_id"]
     assert "Password: geheim-2" in (await client.get(f"/sessions/{session}")).text
     asked = (await client.post("/runs", json={"query": "Note: geheim-3", "session_id": session})).json()
