@@ -82,7 +82,6 @@ async def test_others_read_a_conversation_until_its_link_is_revoked(browser: Bro
         await guest.reload()
         await expect(guest.locator(".message.user")).to_have_text("Form answered")
         await expect(guest.get_by_role("alert")).to_have_text("The answer failed")
-        await check(guest)
         await database.execute(update(RunRow).values(status="cancelled"))
         await guest.reload()
         await expect(guest.get_by_text("Stopped", exact=True)).to_be_visible()
