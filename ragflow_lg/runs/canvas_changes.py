@@ -90,7 +90,12 @@ def _read_output_change(
     plan_node = plan.nodes[owner]
     names = plan_node.spec.output_names(plan_node.params)
     known = tuple(dict.fromkeys([*plan_node.outputs, *(names or ()), *stored.get(owner, {})]))
-    if names is not None and reference.key not in (*known, ERROR, NEXT):
+    if reference.key == NEXT:
+        raise CheckpointError(
+            f"{quote_name(reference.text)} cannot be set: {owner!r} has taken its branch, and an edit does not change "
+            f"which nodes run next. Change what {owner!r} reads, and rerun from it."
+        )
+    if names is not None and reference.key not in (*known, ERROR):
         hint = near_names(reference.key, known) or f"Its outputs: {list_names(known)}."
         raise CheckpointError(f"{owner!r} has no output {quote_name(reference.key)}. {hint}")
     if node == plan.entry:

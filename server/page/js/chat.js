@@ -22,18 +22,18 @@ import { whole } from "./turns.js";
 /**
  * Show a conversation.
  * @param {{past: Turn[], turn: Turn | null, problem: string, problems: Record<string, string>, isBusy: boolean,
- *   isOffline?: boolean, begin: import("./begin.js").Begin | null, inputs: Record<string, any>, onInputs: (inputs: any) => void,
- *   opening?: (isFirst: boolean) => any, steps?: import("./turns.js").Steps, chosen?: string,
+ *   isLoading?: boolean, isOffline?: boolean, begin: import("./begin.js").Begin | null, inputs: Record<string, any>,
+ *   onInputs: (inputs: any) => void, opening?: (isFirst: boolean) => any, steps?: import("./turns.js").Steps, chosen?: string,
  *   titleOf?: (node: string) => string} & Actions} props `opening` is what stands before the first message, with the greeting,
  *   and less of it after that; `chosen` is the run that is shown.
  */
 export function Chat(props) {
-  const { past, turn, problem, problems, isBusy, isOffline, begin, inputs, onInputs, opening, ...others } = props;
+  const { past, turn, problem, problems, isBusy, isLoading, isOffline, begin, inputs, onInputs, opening, ...others } = props;
   const { steps, chosen, titleOf, ...actions } = others;
   const isWaiting = Boolean(turn?.pauses.length);
   const wasBusy = useRef(false); // who hears the page is told of the end, not of each word
   if (isBusy) wasBusy.current = true;
-  const isFirst = !turn && !past.some(({ query, files }) => query || files.length);
+  const isFirst = !isLoading && !turn && !past.some(({ query, files }) => query || files.length);
   const { frame, content, isAway, toEnd } = useFollowing(isFirst && Boolean(opening));
   const hasPrologue = begin?.prologue && !(opening && isFirst) && (past[0]?.query || past[0]?.files.length || !past.length);
   const show = useTurnViews({ past, turn, problems, isBusy, steps, chosen, titleOf }, actions);
@@ -46,6 +46,7 @@ export function Chat(props) {
     <div key="log" class="messages" ref=${frame} tabindex="0" role="log" aria-label=${t("conversation")} aria-busy=${isBusy}>
       <div class="turns" ref=${content}>
         ${opening?.(isFirst)}
+        ${isLoading && html`<div class="ghost wide" role="status" aria-label=${t("loading")}></div>`}
         ${hasPrologue && html`<article class="prologue"><${Markdown} text=${begin.prologue} /></article>`}
         ${show}
         ${problem && html`<p class="problem" role="alert">${problem}</p>`}

@@ -28,6 +28,7 @@ export function useConversation({ api, agent, session, onSession, onCompare }) {
   const [problem, setProblem] = useState("");
   const [problems, setProblems] = useState(/** @type {Record<string, string>} */ ({}));
   const [isBusy, setBusy] = useState(false);
+  const [isLoading, setLoading] = useState(Boolean(session));
   const running = useRef(/** @type {AbortController | null} */ (null));
   const opened = useRef("");
   const { begin, inputs, setInputs } = useBegin(() => api.request(api.path(agent, "begin")), [api, agent]);
@@ -58,7 +59,12 @@ export function useConversation({ api, agent, session, onSession, onCompare }) {
     setPast([]);
     setProblem("");
     setStoredRun("");
-    if (session) open(session).catch((error) => setProblem(error.message));
+    setLoading(Boolean(session));
+    if (session) open(session).catch((error) => {
+      if (opened.current !== session) return;
+      setLoading(false);
+      setProblem(error.message);
+    });
   }, [session]);
 
   /**
@@ -70,6 +76,7 @@ export function useConversation({ api, agent, session, onSession, onCompare }) {
     const before = running.current;
     const { stored, run, runs } = await loadWithRun(api, agent, id);
     if (opened.current !== id || running.current !== before) return null;
+    setLoading(false);
     talks.note(stored);
     setStoredRun(run?.id ?? "");
     if (stored.version_id !== version?.id) loadVersion(stored.version_id);
@@ -230,8 +237,8 @@ export function useConversation({ api, agent, session, onSession, onCompare }) {
     .catch((error) => setProblem(error.message));
 
   return {
-    version, draft, loadVersion, editDraft, sessions, talks, past, turn, problem, problems, isBusy, begin, inputs, report,
-    setInputs, currentRun, canRerun, pair, setPair, rerun, fork, send, resend, save, answer, continueRun, stop,
+    version, draft, loadVersion, editDraft, sessions, talks, past, turn, problem, problems, isBusy, isLoading, begin, inputs,
+    report, setInputs, currentRun, canRerun, pair, setPair, rerun, fork, send, resend, save, answer, continueRun, stop,
     turns, chosen, choose, chosenTurn, steps, giveUp,
   };
 }

@@ -64,6 +64,10 @@ export const INSPECTION_TEXTS = {
   wasChanged: ["changed", "已更改"],
   wasRemoved: ["removed", "已移除"],
   editValue: ["Edit", "编辑"],
+  branchStays: [
+    "The branch that was taken stays. To take another one, change what this node reads, and run again from it.",
+    "已选择的分支不会改变。如需走另一分支，请修改该节点的输入，并从该节点重新运行。",
+  ],
   notWhole: ["The stored value is longer or secret. What you enter replaces all of it.", "存储的值更长或为密钥。输入内容将替换全部。"],
   leftOut: ["Variables that are not shown:", "未显示的变量："],
   rerunHere: ["Run again from this step", "从此步骤重新运行"],

@@ -89,12 +89,12 @@ function useReach(api) {
   api.onReach = (isReached) => setAway(!isReached);
   useEffect(() => {
     if (!isAway) return undefined;
-    const timer = setInterval(() => fetch("page/tokens.css", { cache: "no-store" }).then(() => {
-      setAway(false);
-      setVisit(visit + 1);
-    }, () => undefined), LOOK_MS);
-    return () => clearInterval(timer);
-  }, [isAway, visit]);
+    const timer = setInterval(() => fetch("page/tokens.css", { cache: "no-store" }).then(() => setAway(false), () => undefined), LOOK_MS);
+    return () => {
+      clearInterval(timer);
+      setVisit((number) => number + 1);
+    };
+  }, [isAway]);
   return { isAway, visit };
 }
 

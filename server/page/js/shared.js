@@ -1,6 +1,7 @@
 /** A conversation that others read with a link, `/shared/TOKEN`: questions, answers and names of sources. */
 
 import { html, render, useEffect, useState } from "../vendor/preact.js";
+import { shownTitle } from "./agent_titles.js";
 import { Api } from "./api.js";
 import { ThemeSwitch } from "./header.js";
 import { Icon } from "./icons.js";
@@ -20,7 +21,7 @@ function SharedPage() {
   useEffect(() => {
     new Api("", "../").request(`native/v1/shared/${location.pathname.split("/").at(-1)}`).then(setShared, setProblem);
   }, []);
-  const title = shared ? plain(shared.name) || shared.title : "";
+  const title = shared ? plain(shared.name) || shownTitle(shared.title) : "";
   useEffect(() => { if (title) document.title = `${title} · ragflow-lg`; }, [title]);
   return html`<div class="page" data-language=${language}>
     <header class="top">
@@ -48,7 +49,7 @@ function SharedTalk({ title, shared }) {
   const first = shared.messages[0]?.create_ms;
   return html`<div class="turns">
     <header><h1 dir="auto">${title}</h1>
-      <p class="hint">${t("sharedTalk", { agent: shared.title })}${first ? html` · <time>${new Date(first).toLocaleDateString(chosenLanguage())}</time>` : ""}</p></header>
+      <p class="hint">${t("sharedTalk", { agent: shownTitle(shared.title) })}${first ? html` · <time>${new Date(first).toLocaleDateString(chosenLanguage())}</time>` : ""}</p></header>
     ${turns.map((/** @type {Turn} */ turn, /** @type {number} */ at) => html`<${TurnView} key=${at} turn=${turn} problems=${{}} isLast=${false} isBusy=${false} isChosen=${false}
       onUnfold=${nothing} onCite=${nothing} onAnswer=${nothing} />`)}
     ${!turns.length && html`<p class="hint">${t("sharedEmpty")}</p>`}</div>`;

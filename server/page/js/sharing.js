@@ -5,6 +5,9 @@ import { Dialog } from "./dialog.js";
 import { Icon } from "./icons.js";
 import { t } from "./texts.js";
 
+/** Where a page has been opened whose links nobody else can open. */
+const LOOPBACK = /^(localhost|127\.|\[::1\])/;
+
 /**
  * @param {{api: import("./api.js").Api, path: string, isShared: boolean, onChange: (isShared: boolean) => void,
  *   onClose: () => void}} props `path`: where the link is made and revoked.
@@ -33,7 +36,7 @@ export function ShareDialog({ api, path, isShared, onChange, onClose }) {
     <p>${t("shareWho")}</p>
     <p class="hint">${t("shareNot")}</p>
     ${link && html`<${CopyLine} key=${link} link=${link} />`}
-    <p class="hint" role="status">${note && t(note)}</p>
+    <p class="hint" role="status">${note && t(note)}${link && LOOPBACK.test(location.hostname) && ` ${t("shareHere")}`}</p>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     <footer class="row">
       ${isShared && html`<button type="button" disabled=${isBusy} onClick=${() => ask("DELETE")}>${t("revokeLink")}</button>`}

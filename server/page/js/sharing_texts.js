@@ -20,6 +20,10 @@ export const SHARING_TEXTS = {
     "通过链接看不到思考过程、工具调用、变量、表单内容和文件，也无法发送消息。",
   ],
   shareOnce: ["Copy the link now: it is not shown again.", "请立即复制链接：之后不会再显示。"],
+  shareHere: [
+    "It opens on this computer only: for others, open this page at an address that they can reach.",
+    "该链接只能在本机打开：如需分享，请用他人可访问的地址打开此页面。",
+  ],
   shareThere: ["There is a link. A new one replaces it.", "已有一个链接，新链接会替换它。"],
   shareRevoked: ["The link does not work any more.", "链接已失效。"],
   createLink: ["Create link", "创建链接"],

@@ -7,6 +7,8 @@ import { t } from "./texts.js";
 
 /** What the user has written: the one value of the engine that its readers look for. */
 const QUESTION = "sys.query";
+/** The output with the branch that a node has taken. */
+const BRANCH = "@_next";
 /** @type {Record<string, string>} */
 const BADGES = { added: "wasAdded", changed: "wasChanged", removed: "wasRemoved" };
 
@@ -75,8 +77,12 @@ function MomentView({ step, load, titleOf, forking, Difference }) {
   const changed = moment.variables.filter((/** @type {any} */ one) => one.change !== "same");
   const rest = moment.variables.filter((/** @type {any} */ one) => one.change === "same"
     && `${nameOf(one.name, titleOf)} ${toText(one.value)}`.toLowerCase().includes(wanted.trim().toLowerCase()));
+  /** The nodes that have taken a branch: an edit of what they gave does not change it. */
+  const branching = moment.variables.flatMap((/** @type {any} */ { name }) =>
+    (name.endsWith(BRANCH) ? name.slice(0, -BRANCH.length) : []));
   const list = (/** @type {any[]} */ rows) => rows.map((one) => html`<${Variable} key=${one.name} variable=${one}
-    title=${nameOf(one.name, titleOf)} text=${edits[one.name]} onEdit=${forking && edit(one.name)} Difference=${Difference} />`);
+    title=${nameOf(one.name, titleOf)} branchOf=${branching.find((/** @type {string} */ node) => one.name.startsWith(`${node}@`)) ?? ""}
+    text=${edits[one.name]} onEdit=${forking && edit(one.name)} Difference=${Difference} />`);
   return html`<div class="moment">
     ${forking && html`<div class="row">
       <button type="button" class=${Object.keys(edits).length ? "primary" : ""} disabled=${!forking.canFork || !step.next.length}
@@ -116,24 +122,25 @@ function withEdit(edits, name, text) {
 }
 
 /**
- * @param {{variable: any, title: string, text: string | undefined, onEdit?: (text: string | null) => void,
- *   Difference?: any}} props
+ * @param {{variable: any, title: string, branchOf: string, text: string | undefined, onEdit?: (text: string | null) => void,
+ *   Difference?: any}} props `branchOf`: its node, if that has taken a branch.
  */
-function Variable({ variable, title, text, onEdit, Difference }) {
+function Variable({ variable, title, branchOf, text, onEdit, Difference }) {
   const { name, value, change, before, is_whole: isWhole } = variable;
   const id = `variable-${name}`;
   const isText = Difference && change === "changed" && typeof value === "string" && typeof before === "string";
   return html`<article class="variable" data-change=${change}>
     <header>${text === undefined ? html`<b title=${name}>${title}</b>` : html`<label for=${id} title=${name}><b>${title}</b></label>`}
       ${BADGES[change] && html`<span class="badge">${t(BADGES[change])}</span>`}
-      ${onEdit && change !== "removed" && (text === undefined
+      ${onEdit && change !== "removed" && !name.endsWith(BRANCH) && (text === undefined
         ? html`<button type="button" class="icon-button" onClick=${() => onEdit(isWhole ? toText(value) : "")}
             aria-label=${`${t("editValue")}: ${title}`} title=${t("editValue")}><${Icon} name="pencil" /></button>`
         : html`<button type="button" onClick=${() => onEdit(null)}>${t("cancel")}</button>`)}</header>
     ${text !== undefined
       ? html`<textarea id=${id} rows=${Math.min(12, 2 + text.split("\n").length)} value=${text}
           onInput=${(/** @type {any} */ e) => onEdit?.(e.target.value)}></textarea>
-          ${!isWhole && html`<p class="hint">${t("notWhole")}</p>`}`
+          ${!isWhole && html`<p class="hint">${t("notWhole")}</p>`}
+          ${branchOf && html`<p class="hint">${t("branchStays")}</p>`}`
       : isText
         ? html`<${Difference} before=${before} after=${value} />`
         : html`${(change === "changed" || change === "removed") && html`<pre tabindex="0" class="before"><del>${toText(before)}</del></pre>`}

@@ -53,7 +53,7 @@ export function Workspace({ api, agent, session, layout, isOffline, onSession, o
     ${list}
     <main class="talk" inert=${Boolean(layout.drawer)}>
       <${TalkHead} key=${session} api=${api} agent=${agent} talks=${talk.talks} changes=${changes} onSave=${talk.save} />
-      <${Chat} past=${talk.past} turn=${talk.turn} problem=${talk.problem} problems=${talk.problems} isBusy=${talk.isBusy}
+      <${Chat} past=${talk.past} turn=${talk.turn} problem=${talk.problem} problems=${talk.problems} isBusy=${talk.isBusy} isLoading=${talk.isLoading}
       isOffline=${isOffline} begin=${talk.begin}
       inputs=${talk.inputs} onInputs=${talk.setInputs} opening=${opening} onSend=${talk.send} onStop=${talk.stop} onAnswer=${talk.answer}
       onContinue=${() => talk.continueRun()} onGiveUp=${talk.giveUp} onCite=${cite} onResend=${talk.resend}

@@ -28,6 +28,27 @@ CHAIN = canvas(
     ("Message:0", "Message", {"content": ["{LLM:1@content}"]}, []),
 )
 
+BRANCHING = canvas(
+    ("begin", "Begin", {}, ["Switch:0"]),
+    (
+        "Switch:0",
+        "Switch",
+        {
+            "conditions": [
+                {
+                    "logical_operator": "and",
+                    "items": [{"cpn_id": "sys.query", "operator": "contains", "value": "Two"}],
+                    "to": ["Message:0"],
+                }
+            ],
+            "end_cpn_ids": ["Message:1"],
+        },
+        ["Message:0", "Message:1"],
+    ),
+    ("Message:0", "Message", {"content": ["Twos."]}, []),
+    ("Message:1", "Message", {"content": ["Others."]}, []),
+)
+
 
 async def choose_node(page: Page, node: str) -> Locator:
     """Open the drawer of a node in the graph."""
@@ -120,6 +141,16 @@ async def test_time_travel_with_a_changed_value(browser: Browser, tmp_path: Path
         await choose_action(page, "Compare")
         outputs = page.locator(".comparison details").filter(has_text="LLM:0 · content")
         await expect(outputs.locator("ins").first).to_contain_text("Changed")
+
+        await page.goto(f"{server.url}/#/")
+        await open_agent(server, page, BRANCHING, "Branching")
+        await ask(page, "One")
+        await expect(page.locator(".message.assistant")).to_contain_text("Others.")
+        moment = await choose_step(page, "Switch:0")
+        await expect(moment.get_by_text("Switch:0 · _next", exact=True)).to_be_visible()
+        await expect(moment.get_by_role("button", name="Edit: Switch:0 · _next")).to_have_count(0)
+        await moment.get_by_role("button", name="Edit: Switch:0 · next").click()
+        await expect(moment).to_contain_text("The branch that was taken stays.")
 
 
 async def test_hostile_values_stay_texts_in_the_drawer_and_the_timeline(browser: Browser, tmp_path: Path) -> None:
