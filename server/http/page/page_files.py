@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from gzip import compress
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from starlette.datastructures import Headers
-from starlette.responses import RedirectResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import RedirectResponse
+from starlette.staticfiles import StaticFiles
 
 from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.server import page
 
 if TYPE_CHECKING:
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 FOLDER = Path(page.__file__).parent
@@ -29,12 +30,7 @@ _EMBEDDED = re.compile(r"/chat/[0-9a-f]{32}")
 _CHAT = "chat.html"
 _SHARED = re.compile(r"/shared/([^/]+)")
 _SHARED_FILE = "shared.html"
-_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
+_SUFFIXES = (".html", ".css", ".js", ".svg")
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "media-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors "
@@ -62,6 +58,7 @@ class PageFiles:
         self._has_root = has_root
         self._find_shared = find_shared
         self._files = _Files(frame_origins)
+        self._compressed = GZipMiddleware(self._files, minimum_size=1024, compresslevel=6)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -69,21 +66,25 @@ class PageFiles:
             if name.endswith(".html") and (place := _place_without_slash(scope)):
                 await RedirectResponse(place, 308)(scope, receive, send)
                 return
-            shared = _SHARED.fullmatch(scope["path"])
-            if response := self._files.answer(name, Headers() if shared else Headers(scope=scope)):
-                if shared:
-                    response.headers.update({"Cache-Control": "no-store", "X-Robots-Tag": "noindex"})
-                    response.status_code = await self._status_of(shared[1])
-                await response(scope, receive, send)
+            if shared := _SHARED.fullmatch(scope["path"]):
+                await self._send_shared(shared[1], scope, receive, send)
                 return
+            try:
+                await self._compressed({**scope, "path": f"/{name}", "root_path": ""}, receive, send)
+                return
+            except HTTPException:  # raised before anything is sent: the application explains what is wrong
+                pass
         await self._app(scope, receive, send)
 
-    async def _status_of(self, token: str) -> int:
-        """Return the status of the page of a link. The page itself asks again, and shows what has failed."""
+    async def _send_shared(self, token: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the page of a link whatever the client knows of it: it asks again itself, and shows what has failed."""
+        response = await self._files.get_response(_SHARED_FILE, {**scope, "headers": []})
+        response.headers.update({"Cache-Control": "no-store", "X-Robots-Tag": "noindex"})
         try:
-            return 404 if await self._find_shared(token) is None else 200
+            response.status_code = 404 if await self._find_shared(token) is None else 200
         except DatabaseError:
-            return 503
+            response.status_code = 503
+        await response(scope, receive, send)
 
     def _file_of(self, scope: Scope) -> str:
         """Return the path of the file that a request names, or ``""``."""
@@ -97,7 +98,7 @@ class PageFiles:
         if _SHARED.fullmatch(path):
             return _SHARED_FILE
         name = path.removeprefix(f"{PREFIX}/")
-        return name if name != path and name.endswith(tuple(_TYPES)) else ""
+        return name if name != path and name.endswith(_SUFFIXES) else ""
 
 
 def _place_without_slash(scope: Scope) -> str:
@@ -114,47 +115,16 @@ def _place_without_slash(scope: Scope) -> str:
     return "../" * (len(requested) - len(name)) + name.rpartition("/")[2] + (f"?{query}" if query else "")
 
 
-class _File(Struct, frozen=True):
-    """A file as it is sent, plain and compressed, and when it was changed."""
-
-    stamp: tuple[int, int]
-    headers: dict[str, str]
-    body: bytes
-    compressed: bytes
-
-
-class _Files:
-    """The files with the page's policy, in memory: a first view needs many. Browsers ask each time for changes."""
+class _Files(StaticFiles):
+    """Static files with the page's policy. A browser asks each time whether they have changed."""
 
     def __init__(self, frame_origins: Sequence[str]) -> None:
+        super().__init__(directory=FOLDER)
         self._frame_origins = " ".join(("'self'", *frame_origins))
-        self._paths = {path.relative_to(FOLDER).as_posix(): path for path in FOLDER.rglob("*.*")}
-        self._files: dict[str, _File] = {}
 
-    def answer(self, name: str, headers: Headers) -> Response | None:
-        """Return the response to a request for a file, or None if there is none."""
-        if name not in self._paths:
-            return None
-        file = self._find(name)
-        if headers.get("if-none-match", "").removeprefix("W/") == file.headers["ETag"]:
-            return Response(status_code=304, headers={**file.headers})
-        if "gzip" in headers.get("accept-encoding", ""):
-            return Response(file.compressed, headers={**file.headers, "Content-Encoding": "gzip"})
-        return Response(file.body, headers={**file.headers})
-
-    def _find(self, name: str) -> _File:
-        path = self._paths[name]
-        status = path.stat()
-        stamp = (status.st_mtime_ns, status.st_size)
-        if (known := self._files.get(name)) and known.stamp == stamp:
-            return known
-        body = path.read_bytes()
-        headers = {
-            "Content-Type": _TYPES[path.suffix],
-            "ETag": f'"{sha256(body).hexdigest()[:32]}"',
-            "Cache-Control": "no-cache",
-            "Content-Security-Policy": _POLICY + (self._frame_origins if name == _CHAT else "'none'"),
-            "Vary": "Accept, Accept-Encoding",
-        }
-        file = self._files[name] = _File(stamp, headers, body, compress(body, 6, mtime=0))
-        return file
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers["Cache-Control"] = "no-cache"
+        response.headers["Content-Security-Policy"] = _POLICY + (self._frame_origins if path == _CHAT else "'none'")
+        response.headers["Vary"] = "Accept"
+        return response
