@@ -77,7 +77,7 @@ window.views = (() => {
 
   /** What comes from canvases, documents and the server. */
   const DATA = "code, pre, math, .picture, .minimap, .sketch, option, .cause, .sources, .words, .line, .findings,"
-    + " .rows > [data-state], .need-row .hint, .variable header, .drawer section summary, .comparison summary,"
+    + " .rows > [data-state], .need-row .hint, .variable header, .drawer section summary, .comparison :is(summary, .problem),"
     + " .tool :is(.field, .hint, legend)";
   const latin = (names) => {
     const [own, found] = [new Set(names), new Set()];
