@@ -504,7 +504,7 @@ async def test_drawers_of_phones_keep_the_focus(house: House) -> None:
         await page.keyboard.press("Enter")
         first = page.locator(part).locator("button, [tabindex='0']").first
         await press_until(page, first)
-        for _ in range(40):  # what lies behind the drawer is out of reach
+        for _ in range(40):  # what the drawer covers is out of reach
             await page.keyboard.press("Tab")
             assert await page.evaluate("!document.activeElement.closest('.talk')")
         await first.focus()
