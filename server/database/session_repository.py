@@ -67,7 +67,7 @@ async def find_older_sessions(database: Database, before_ms: int, after: str, li
 async def delete_session_rows(db: AsyncSession, tenant: str, session_id: str) -> None:
     """Delete a session with its runs, its messages and the feedback on them.
 
-    A writer that adds rows to a session locks a run or a message first: these go first, so that nothing is added after them.
+    What adds rows to a session locks a run or a message first: these go first, so that nothing is added after them.
     """
     for table in (RunRow, MessageRow, FeedbackRow, PauseTimeoutRow):
         await db.execute(delete(table).where(*matching(table, tenant=tenant, session_id=session_id)))
