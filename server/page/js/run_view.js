@@ -23,23 +23,30 @@ import { ValuesView } from "./values_view.js";
 
 const OPEN = ["running", "starting", "reconnecting"];
 
-/** @typedef {{node: string, visit: number, tool: ""|"draft"|"alone"}} Place What the drawer shows; visits count from 0. */
+/**
+ * @typedef {{node: string, visit: number, tool: ""|"draft"|"alone", isByItself: boolean}} Place What the drawer shows; visits
+ *   count from 0. `isByItself`: a failure has opened it, not the reader.
+ */
 /** @type {Place} */
-const NOWHERE = { node: "", visit: -1, tool: "" };
+const NOWHERE = { node: "", visit: -1, tool: "", isByItself: false };
 
 /** Return what the panel shows, which the conversation beside it changes as well. */
 export function useRunView() {
   const [view, setView] = useState(/** @type {import("./run_panel.js").View} */ ("graph"));
-  const [extra, setExtra] = useState(/** @type {""|"compare"|"use"} */ (""));
+  const [extra, showExtra] = useState(/** @type {""|"compare"|"use"} */ (""));
   const [place, setPlace] = useState(NOWHERE);
   const [chunk, setChunk] = useState(/** @type {any} */ (null));
   const show = (/** @type {import("./run_panel.js").View} */ wanted) => {
-    setExtra("");
+    showExtra("");
     setView(wanted);
   };
-  const select = (/** @type {string} */ node, visit = -1, /** @type {Place["tool"]} */ tool = "") => {
+  const select = (/** @type {string} */ node, visit = -1, /** @type {Place["tool"]} */ tool = "", isByItself = false) => {
     setChunk(null);
-    setPlace({ node, visit, tool });
+    setPlace({ node, visit, tool, isByItself });
+  };
+  const setExtra = (/** @type {""|"compare"|"use"} */ wanted) => {
+    showExtra(wanted);
+    if (wanted) select(""); // it needs the room
   };
   const open = (/** @type {string} */ node) => {
     show(node ? "graph" : view);
@@ -88,7 +95,10 @@ export function RunView({ api, agent, session, panel, talk, tools }) {
     if (place.visit >= 0) select(place.node, -1, place.tool);
   }, [session, runId]);
   const failed = turn?.status === "failed" && turn.order.find((id) => turn.nodes[id].status === "failed");
-  useEffect(() => { if (failed && !place.node) select(failed); }, [turn?.runId, failed]);
+  useEffect(() => {
+    if (failed && (!place.node || place.isByItself)) select(failed, -1, "", true);
+    else if (place.isByItself) select("");
+  }, [session, turn?.runId, failed]);
 
   const openStep = (/** @type {string} */ checkpoint) => {
     setStep(checkpoint);

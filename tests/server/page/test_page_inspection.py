@@ -81,6 +81,8 @@ async def test_a_draft_is_run_compared_and_saved_on_request(browser: Browser, tm
         await expect(drawer.locator(".meaning")).to_contain_text("LLM:1: runs again with the new parameters")
         await drawer.get_by_role("button", name="Run again from here with the draft").click()
         compared = page.locator(".comparison")
+        await expect(compared).to_be_visible()
+        await expect(drawer).to_have_count(0)  # it would cover half of it
         await expect(compared.locator(".side-answer").nth(0)).to_contain_text("A long answer.")
         await expect(compared.locator(".side-answer").nth(1)).to_contain_text("A short answer.")
         await expect(compared.locator(".side-answer .costs").nth(1)).to_contain_text("8 tokens (5 + 3) · cost 0.25")
@@ -96,6 +98,7 @@ async def test_a_draft_is_run_compared_and_saved_on_request(browser: Browser, tm
         async with native(server, agent) as client:
             stored = (await client.get("/versions/draft")).json()["dsl"]["components"]["LLM:1"]["obj"]["params"]
             assert stored["sys_prompt"] == "Be kind"
+            await (await choose_node(page, "LLM:1")).get_by_role("button", name="Draft").click()
             await drawer.get_by_role("button", name="Save as a new version").click()
             await expect(drawer.get_by_text("Saved.")).to_be_visible()
             saved = (await client.get("/versions/published")).json()["dsl"]["components"]["LLM:1"]["obj"]["params"]
@@ -192,7 +195,12 @@ async def test_the_panel_shows_each_turn_and_opens_at_the_node_that_failed(brows
         await expect(page.locator(".drawer")).to_contain_text("The model is away.")
         await page.get_by_role("tab", name="Run").click()
         await expect(page.locator(".timeline .words")).to_have_text(["begin", "LLM:0"])
-        await page.get_by_role("combobox", name="Turn").select_option("Turn 1 · One")
+        turns = page.get_by_role("combobox", name="Turn")
+        await turns.select_option("Turn 1 · One")
+        await expect(page.locator(".drawer")).to_have_count(0)  # it has opened by itself, for the failure
+        await turns.select_option("Turn 2 · Two")
+        await expect(page.locator(".drawer h2")).to_have_text("LLM:0")
+        await turns.select_option("Turn 1 · One")
         rows = ["begin", "LLM:0 → First.", "LLM:1 → Second.", "Message:0 → Second."]
         await expect(page.locator(".timeline .words")).to_have_text(rows)
         await expect(page.locator(".engine summary")).to_contain_text("of the engine")
