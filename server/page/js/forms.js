@@ -6,6 +6,13 @@ import { Icon } from "./icons.js";
 import { Markdown } from "./markdown.js";
 import { t } from "./texts.js";
 
+/**
+ * What readers have typed in forms that they have not sent yet, by the form's id: it outlives the views of the turns, which
+ * are made again when another form of the turn is answered.
+ * @type {Map<string, Record<string, any>>}
+ */
+const typed = new Map();
+
 /** @param {any} option @returns {string} The text that selects an option, as the server reads it. */
 function optionText(option) {
   return String(option && typeof option === "object" ? option.value ?? option.label : option);
@@ -108,15 +115,20 @@ function toJson(value, isInner = false) {
  *   onAnswer: (id: string, values: any) => void, onGiveUp?: () => void}} props `onGiveUp` cancels the turn.
  */
 export function PauseForm({ pause, title, problems, isBusy, onAnswer, onGiveUp }) {
-  const [values, setValues] = useState(() => pause.values ?? initialValues(pause.fields));
+  const [values, setValues] = useState(() => typed.get(pause.id) ?? pause.values ?? initialValues(pause.fields));
+  const type = (/** @type {Record<string, any>} */ given) => {
+    typed.set(pause.id, given);
+    setValues(given);
+  };
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
+    typed.delete(pause.id);
     onAnswer(pause.id, givenValues(pause.fields, values));
   };
   return html`<form class="pause" onSubmit=${submit} aria-label=${title || pause.node || t("formAsks")}>
     <p class="pause-title"><${Icon} name="form-input" /> ${title ? `${title} ` : ""}${t("formAsks")}</p>
     ${pause.tips && html`<${Markdown} text=${pause.tips} />`}
-    <${Fields} prefix=${pause.id} fields=${pause.fields} values=${values} problems=${problems} onChange=${setValues} />
+    <${Fields} prefix=${pause.id} fields=${pause.fields} values=${values} problems=${problems} onChange=${type} />
     <${Expiry} at=${pause.expire_ms} answer=${pause.expire_answer} />
     <p class="row"><button class="primary" disabled=${isBusy}>${t("answer")}</button>
       ${onGiveUp && html`<button type="button" class="quiet" disabled=${isBusy} onClick=${onGiveUp}>${t("giveUp")}</button>`}</p>

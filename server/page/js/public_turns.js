@@ -28,7 +28,7 @@ function foldPublic(turn, frame) {
   }
   const known = { ...turn, sessionId: frame.session_id || turn.sessionId };
   if (frame.event === "user_inputs") {
-    const pause = { id: `form-${turn.pauses.length}`, node: "", tips: frame.data.tips, fields: frame.data.inputs };
+    const pause = { id: `${frame.message_id}-${turn.pauses.length}`, node: "", tips: frame.data.tips, fields: frame.data.inputs };
     return { ...known, status: "waiting", pauses: [...turn.pauses, pause] };
   }
   if (frame.event === "workflow_finished") return { ...known, status: turn.pauses.length ? "waiting" : "succeeded" };
