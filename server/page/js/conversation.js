@@ -20,9 +20,10 @@ const LEFT = "left";
 /**
  * Return the state of a conversation, and everything that can be done in it.
  * @param {{api: import("./api.js").Api, agent: string, session: string, onSession: (session: string) => void,
- *   onCompare: () => void}} place `onCompare` shows the two runs of `pair`.
+ *   onCompare: () => void, onVisit: () => void}} place `onCompare` shows the two runs of `pair`; `onVisit`: the reader has
+ *   gone to another conversation.
  */
-export function useConversation({ api, agent, session, onSession, onCompare }) {
+export function useConversation({ api, agent, session, onSession, onCompare, onVisit }) {
   const [past, setPast] = useState(/** @type {import("./turn.js").Turn[]} */ ([]));
   const [turn, setTurn] = useState(/** @type {import("./turn.js").Turn | null} */ (null));
   const [problem, setProblem] = useState("");
@@ -55,6 +56,7 @@ export function useConversation({ api, agent, session, onSession, onCompare }) {
     if (session === opened.current) return;
     running.current?.abort();
     opened.current = session;
+    onVisit();
     setTurn(null);
     setPast([]);
     setProblem("");

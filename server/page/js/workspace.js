@@ -22,7 +22,10 @@ import { language, t } from "./texts.js";
 export function Workspace({ api, agent, session, layout, isOffline, onSession, onTitle }) {
   const panel = useRunView();
   const openFile = useCallback((/** @type {string} */ path) => api.open(path), [api]);
-  const talk = useConversation({ api, agent, session, onSession, onCompare: () => panel.setExtra("compare") });
+  const talk = useConversation({
+    api, agent, session, onSession, onCompare: () => panel.setExtra("compare"), onVisit: layout.closeDrawer,
+  });
+  useEffect(() => layout.closeDrawer, []);
   const showRun = (/** @type {string} */ runId, /** @type {string} */ node = "") => {
     talk.choose(runId);
     panel.open(node);

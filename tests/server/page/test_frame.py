@@ -10,7 +10,7 @@ from playwright.async_api import Browser, Route, expect
 from ragflow_lg.server.agents.canvas_file_agents import CanvasFiles
 from tests.fakes.browsers import needs_chromium
 from tests.server.http.app_server import MODEL, start_app
-from tests.server.page.visits import open_agent, visit
+from tests.server.page.visits import ask, open_agent, visit
 
 pytestmark = needs_chromium
 
@@ -67,6 +67,7 @@ async def test_on_a_phone_send_is_seen_and_the_parts_are_drawers(browser: Browse
     async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         await page.set_viewport_size({"width": 360, "height": 640})
+        await page.goto(f"{server.url}/#/{await server.agent(MODEL, 'Other')}")
         await page.goto(f"{server.url}/#/{await server.agent(MODEL, 'Helper')}")
         send = page.get_by_role("button", name=re.compile("^Send$"))
         await expect(send).to_be_in_viewport(ratio=1)
@@ -79,6 +80,17 @@ async def test_on_a_phone_send_is_seen_and_the_parts_are_drawers(browser: Browse
             await page.keyboard.press("Escape")
             await expect(page.locator(part)).to_be_hidden()
         await expect(send).to_be_in_viewport(ratio=1)
+        await ask(page, "Hello")
+        await expect(page.get_by_role("button", name="Good answer")).to_be_visible()
+        await page.get_by_role("button", name="Run panel").click()
+        tabs = page.get_by_role("tablist", name="Run")
+        assert await tabs.evaluate("tabs => tabs.scrollWidth <= tabs.clientWidth")
+        await page.go_back()  # to the new conversation
+        await expect(page.locator(".side")).to_be_hidden()
+        await page.get_by_role("button", name="Run panel").click()
+        await page.go_back()  # to the other agent
+        await expect(page.locator(".crumbs b")).to_have_text("Other")
+        await expect(page.locator(".side")).to_be_hidden()
 
 
 async def test_the_own_agents_come_first_and_a_file_is_dropped_anywhere(browser: Browser, tmp_path: Path) -> None:
