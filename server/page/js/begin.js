@@ -11,9 +11,10 @@ import { initialValues } from "./forms.js";
 /**
  * Return how the agent's conversations begin, null until it is known, and the values of the form.
  * @param {() => Promise<Begin>} load @param {any[]} causes What it is loaded again for.
+ * @param {boolean} [isOffline] While it is not known, it is asked for again when the server comes back.
  * @returns {{begin: Begin | null, inputs: Record<string, any>, setInputs: (inputs: Record<string, any>) => void}}
  */
-export function useBegin(load, causes) {
+export function useBegin(load, causes, isOffline = false) {
   const [begin, setBegin] = useState(/** @type {Begin | null} */ (null));
   const [inputs, setInputs] = useState(/** @type {Record<string, any>} */ ({}));
   useEffect(() => {
@@ -24,6 +25,6 @@ export function useBegin(load, causes) {
       setInputs(initialValues(found.fields));
     }, () => undefined); // a canvas that cannot run says so when it is started
     return () => { isCurrent = false; };
-  }, causes);
+  }, [...causes, begin === null && isOffline]);
   return { begin, inputs, setInputs };
 }

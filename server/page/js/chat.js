@@ -11,9 +11,9 @@ import { whole } from "./turns.js";
 
 /**
  * @typedef {import("./turn.js").Turn} Turn
- * @typedef {{onSend: (text: string, files: File[]) => void, onStop: () => void, onAnswer: (id: string, values: any) => void,
- *   onCite: (chunk: any) => void, onContinue?: () => void, onGiveUp?: () => void,
- *   onRetry?: (text: string, files: File[]) => void,
+ * @typedef {{onSend: (text: string, files: File[]) => Promise<boolean | void>,
+ *   onStop: () => void, onAnswer: (id: string, values: any) => void, onCite: (chunk: any) => void,
+ *   onContinue?: () => void, onGiveUp?: () => void, onRetry?: (text: string, files: File[]) => void,
  *   onRate?: (runId: string, feedback: import("./answer_tools.js").Feedback) => Promise<any>,
  *   onResend?: (at: number, text: string) => void, onShowRun?: (runId: string, node?: string) => void}} Actions What a
  *   reader can do. `onResend` sends the question with a number again, in a new conversation; `onRetry` sends it in this one.
@@ -39,7 +39,7 @@ export function Chat(props) {
   const show = useTurnViews({ past, turn, problems, isBusy, steps, chosen, titleOf }, actions);
   const send = (/** @type {string} */ text, /** @type {File[]} */ files) => {
     toEnd();
-    actions.onSend(text, files);
+    return actions.onSend(text, files);
   };
   const isForm = isFirst && Object.keys(begin?.fields ?? {}).length > 0;
   return html`<section class="chat" data-form=${isForm} aria-label=${t("conversation")}>

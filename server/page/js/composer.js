@@ -8,7 +8,8 @@ import { t } from "./texts.js";
 /**
  * @param {{begin: import("./begin.js").Begin | null, inputs: Record<string, any>, onInputs: (inputs: any) => void,
  *   isFirst: boolean, isBusy: boolean, isOffline?: boolean, isWaiting: boolean, problems: Record<string, string>,
- *   onSend: (text: string, files: File[]) => void, onStop: () => void}} props
+ *   onSend: (text: string, files: File[]) => Promise<boolean | void>, onStop: () => void}} props `onSend` returns false if
+ *   nothing has been sent.
  */
 export function Composer({ begin, inputs, onInputs, isFirst, isBusy, isOffline, isWaiting, problems, onSend, onStop }) {
   const [text, setText] = useState("");
@@ -22,13 +23,15 @@ export function Composer({ begin, inputs, onInputs, isFirst, isBusy, isOffline, 
   const box = useBox(text, isFirst);
   const dropping = useDropping((dropped) => !isWaiting && setFiles((all) => [...all, ...dropped]));
   useEffect(() => { if (!isBusy) setLate(false); }, [isBusy]);
-  const send = () => {
+  const send = async () => {
     if (isBusy) setLate(Boolean(text.trim()));
     if (isBusy || isOffline || isWaiting || !isReady) return;
-    onSend(text, files);
     setText("");
     setFiles([]);
     setShown(false);
+    if (await onSend(text, files) !== false) return;
+    setText((now) => now || text);
+    setFiles((now) => (now.length ? now : files));
   };
   const key = (/** @type {any} */ event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;

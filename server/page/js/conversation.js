@@ -19,11 +19,11 @@ const LEFT = "left";
 
 /**
  * Return the state of a conversation, and everything that can be done in it.
- * @param {{api: import("./api.js").Api, agent: string, session: string, onSession: (session: string) => void,
- *   onCompare: () => void, onVisit: () => void}} place `onCompare` shows the two runs of `pair`; `onVisit`: the reader has
+ * @param {{api: import("./api.js").Api, agent: string, session: string, isOffline: boolean,
+ *   onSession: (session: string) => void, onCompare: () => void, onVisit: () => void}} place `onCompare` shows the two runs of `pair`; `onVisit`: the reader has
  *   gone to another conversation.
  */
-export function useConversation({ api, agent, session, onSession, onCompare, onVisit }) {
+export function useConversation({ api, agent, session, isOffline, onSession, onCompare, onVisit }) {
   const [past, setPast] = useState(/** @type {import("./turn.js").Turn[]} */ ([]));
   const [turn, setTurn] = useState(/** @type {import("./turn.js").Turn | null} */ (null));
   const [problem, setProblem] = useState("");
@@ -32,7 +32,8 @@ export function useConversation({ api, agent, session, onSession, onCompare, onV
   const [isLoading, setLoading] = useState(Boolean(session));
   const running = useRef(/** @type {AbortController | null} */ (null));
   const opened = useRef("");
-  const { begin, inputs, setInputs } = useBegin(() => api.request(api.path(agent, "begin")), [api, agent]);
+  const isMissed = useRef(false); // whether the session could not be loaded
+  const { begin, inputs, setInputs } = useBegin(() => api.request(api.path(agent, "begin")), [api, agent], isOffline);
 
   const report = (/** @type {any} */ error) => setProblem(error.message);
   const { version, draft, loadVersion, editDraft } = useVersion(api, agent, report);
@@ -62,12 +63,19 @@ export function useConversation({ api, agent, session, onSession, onCompare, onV
     setProblem("");
     setStoredRun("");
     setLoading(Boolean(session));
-    if (session) open(session).catch((error) => {
+    isMissed.current = false;
+    if (session) load();
+  }, [session]);
+  useEffect(() => { if (session && !isOffline && isMissed.current) load(); }, [isOffline]);
+
+  function load() {
+    open(session).catch((error) => {
       if (opened.current !== session) return;
       setLoading(false);
       setProblem(error.message);
+      isMissed.current = true;
     });
-  }, [session]);
+  }
 
   /**
    * Show a stored session, and follow its run if it is not over.
@@ -79,6 +87,7 @@ export function useConversation({ api, agent, session, onSession, onCompare, onV
     const { stored, run, runs } = await loadWithRun(api, agent, id);
     if (opened.current !== id || running.current !== before) return null;
     setLoading(false);
+    isMissed.current = false;
     talks.note(stored);
     setStoredRun(run?.id ?? "");
     if (stored.version_id !== version?.id) loadVersion(stored.version_id);
@@ -107,7 +116,8 @@ export function useConversation({ api, agent, session, onSession, onCompare, onV
   /**
    * @param {import("./turn.js").Turn} first @param {{path: string, body?: any} | null} request
    * @param {string} [notice] What to say meanwhile.
-   * @returns {Promise<import("./turn.js").Turn | null>} The turn at its end, or null if the request failed.
+   * @returns {Promise<import("./turn.js").Turn | null | undefined>} The turn at its end, null if the reader has left it,
+   *   undefined if the server has not begun it.
    */
   async function follow(first, request, notice = "") {
     const { nodes, order, visits, records, calls } = whole(first, steps.steps[first.stepsOf ?? ""]);
@@ -120,8 +130,10 @@ export function useConversation({ api, agent, session, onSession, onCompare, onV
     setProblems({});
     setTurn(begun);
     const paint = paced(setTurn, control.signal);
+    let hasRun = false;
     const show = (/** @type {import("./turn.js").Turn} */ now) => {
       if (control.signal.aborted) return;
+      hasRun ||= Boolean(now.runId);
       paint(now);
       if (now.sessionId && now.sessionId !== opened.current) {
         opened.current = now.sessionId;
@@ -133,9 +145,10 @@ export function useConversation({ api, agent, session, onSession, onCompare, onV
       return await play(api, agent, begun, request, show, control.signal);
     } catch (/** @type {any} */ error) {
       if (control.signal.aborted) return null;
+      hasRun ||= Boolean(begun.runId);
       if (error instanceof ApiError && error.details?.fields) setProblems(readFields(error.details.fields));
       else setProblem(error.message);
-      return null;
+      return hasRun ? null : undefined;
     } finally {
       paint.flush();
       if (running.current === control) {
@@ -154,26 +167,35 @@ export function useConversation({ api, agent, session, onSession, onCompare, onV
   /**
    * Start a turn in a session, or in a new one if `place` is "".
    * @param {string} text @param {any[]} files @param {string} place @param {import("./turn.js").Turn[]} before
+   * @param {() => void} undo Shows what was there before, if the server has not begun the turn.
+   * @returns {Promise<boolean>} Whether it has.
    */
-  async function start(text, files, place, before) {
+  async function start(text, files, place, before, undo) {
     const given = begin ? await uploadValues(api, agent, givenValues(begin.fields, inputs)) : {};
     const body = { query: text, files, inputs: given, ...(place ? { session_id: place } : {}) };
     if (opened.current !== place) {
       await runAside("runs", body);
-      return;
+      return true;
     }
     setPast(before);
     const first = newTurn(text || answerText(given), files);
-    if (await follow(first, { path: "runs?mode=stream", body }) || running.current?.signal.aborted || !opened.current) return;
-    const run = await lastRun(api, agent, opened.current);
+    if (await follow(first, { path: "runs?mode=stream", body }) !== undefined || running.current?.signal.aborted) return true;
+    undo();
+    const run = opened.current ? await lastRun(api, agent, opened.current).catch(() => null) : null;
     if (run?.status === "waiting") await open(opened.current, null, first.query); // for a form that this page has not shown
+    return false;
   }
   const send = async (/** @type {string} */ text, /** @type {File[]} */ files) => {
     const place = opened.current;
+    const undo = () => {
+      setPast(past);
+      setTurn(turn);
+    };
     try {
-      await start(text, await upload(api, agent, files), place, settled());
+      return await start(text, await upload(api, agent, files), place, settled(), undo);
     } catch (error) {
       report(error);
+      return false;
     }
   };
   const resend = async (/** @type {number} */ at, /** @type {string} */ text) => {
@@ -187,7 +209,7 @@ export function useConversation({ api, agent, session, onSession, onCompare, onV
         opened.current = place.session;
         onSession(place.session);
       }
-      if (!place.hasForm) await start(text, files, place.session, all.slice(0, at));
+      if (!place.hasForm) await start(text, files, place.session, all.slice(0, at), () => setTurn(null));
       else if (opened.current === place.session) {
         const shown = await open(place.session, null, text);
         if (shown?.status === "interrupted") await continueRun(shown, notSent(text, "formFirst"));

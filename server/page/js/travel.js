@@ -11,7 +11,7 @@ import { newTurn } from "./turn.js";
  *   onSession: (session: string) => void, runAside: (path: string, body?: any) => Promise<any>,
  *   open: (session: string) => Promise<import("./turn.js").Turn | null>,
  *   follow: (first: import("./turn.js").Turn, request: {path: string, body?: any} | null) =>
- *     Promise<import("./turn.js").Turn | null>}} Place What the workspace shows, and how to change it.
+ *     Promise<import("./turn.js").Turn | null | undefined>}} Place What the workspace shows, and how to change it.
  */
 
 /**

@@ -23,7 +23,7 @@ export function Workspace({ api, agent, session, layout, isOffline, onSession, o
   const panel = useRunView();
   const openFile = useCallback((/** @type {string} */ path) => api.open(path), [api]);
   const talk = useConversation({
-    api, agent, session, onSession, onCompare: () => panel.setExtra("compare"), onVisit: layout.closeDrawer,
+    api, agent, session, isOffline, onSession, onCompare: () => panel.setExtra("compare"), onVisit: layout.closeDrawer,
   });
   useEffect(() => layout.closeDrawer, []);
   const showRun = (/** @type {string} */ runId, /** @type {string} */ node = "") => {

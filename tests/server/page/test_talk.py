@@ -149,6 +149,13 @@ async def test_files_are_dropped_and_pasted_and_wait_for_the_server(browser: Bro
         for kind, name in (("drop", "a.txt"), ("paste", "b.txt")):
             await page.evaluate(give, [kind, name])
             await expect(page.locator(".attached li").last).to_contain_text(name)
+        await page.route("**/runs?*", lambda route: route.abort())
+        await ask(page, "Too early")
+        await expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
+        await expect(page.get_by_role("textbox", name="Your message")).to_have_value("Too early")
+        await expect(page.locator(".attached li")).to_have_count(2)
+        await expect(page.locator(".message")).to_have_count(0)
+        await page.unroute("**/runs?*")
         await page.context.set_offline(True)
         await page.evaluate("dispatchEvent(new Event('focus'))")
         away = page.locator(".chat").get_by_role("status").filter(has_text="The server cannot be reached")
@@ -169,3 +176,11 @@ async def test_files_are_dropped_and_pasted_and_wait_for_the_server(browser: Bro
         first, second = (request.messages[-1]["content"] for _, request in server.model.requests)
         assert first == second
         assert first.count("hidden") == 2
+
+        await page.get_by_role("button", name="New conversation").click()
+        await page.route("**/sessions/*", lambda route: route.abort())
+        await page.locator(".sessions li a").first.click()
+        await expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
+        await page.unroute("**/sessions/*")
+        await expect(page.locator(".message.assistant")).to_contain_text("Read")
+        shown.problems.clear()
