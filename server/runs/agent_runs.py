@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
+from ragflow_lg.adapters.chat.chat_settings import is_demo
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.dsl.forms import form_fields, form_problems
@@ -74,6 +75,11 @@ class AgentSessions:
     async def record(self, run: RunRow) -> RunRecord | None:
         """Return the session store's record of a run, or None if the run never began or has been deleted."""
         return await self._app_state.store.runs.get(run.id)
+
+    async def demo_runs(self, run_ids: Collection[str]) -> set[str]:
+        """Return those of the runs in which the demo model answered. Runs whose records are deleted are left out."""
+        records = [await self._app_state.store.runs.get(run_id) for run_id in set(run_ids)]
+        return {record.run_id for record in records if record is not None and is_demo(record.model)}
 
     async def runs(self, session_id: str, page: int, page_size: int) -> tuple[list[RunRow], int]:
         """Return a page of runs, newest first, and their total number, in one session or, for ``""``, in all."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from typing_extensions import Unpack
 
+from ragflow_lg.adapters.chat.chat_settings import DEMO
 from ragflow_lg.base.errors import (
     BusyError,
     DatabaseError,
@@ -242,11 +243,13 @@ class Turns:
         """
         app_state = self._app_state
         version = version or await self.canvases.version(agent, session.version_id)
+        services = tenant_services(app_state, agent.tenant, agent.id, visitor=session.visitor, is_page=is_page)
         return Runner(
             await self.canvases.compile(version),
-            tenant_services(app_state, agent.tenant, agent.id, visitor=session.visitor, is_page=is_page),
+            services,
             store=app_state.store,
             canvas_id=agent.id,
+            model=DEMO if services.is_demo else "",
             callbacks=app_state.callbacks,
             busy_s=app_state.settings.server.busy_s,
             answers_questions=not is_page or app_state.settings.agents.visitors_approve,

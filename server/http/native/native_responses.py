@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import BaseModel, Field
 
+from ragflow_lg.adapters.chat.chat_settings import is_demo
 from ragflow_lg.dsl.forms import form_schema
+from ragflow_lg.server.agents.agent_versions import TRIAL_TITLE
 from ragflow_lg.server.database.turn_writer import read_chunks, read_files
 from ragflow_lg.server.runs.agent_runs import NEVER, Expiry
 from ragflow_lg.server.runs.continuation import NEVER_BEGAN
@@ -65,6 +67,7 @@ class RunAnswer(BaseModel):
     pauses: Annotated[list[PauseAnswer], Field(description="Open forms.")]
     checkpoint: Annotated[str, Field(description="Checkpoint at which it ended or waits; `fork` accepts it.")]
     usage: UsageAnswer
+    demo: Annotated[bool, Field(description="Whether the demo model answered.")] = False
     queue_position: Annotated[
         int, Field(description="Place among the runs that wait for a worker, from 1; 0 if it does not wait.")
     ] = 0
@@ -119,6 +122,7 @@ class MessageAnswer(BaseModel):
     run_id: str
     reference: list[Any]
     create_ms: int
+    demo: Annotated[bool, Field(description="Whether the demo model wrote it.")] = False
     feedback: Annotated[Feedback | None, Field(description="On an answer; null if there is none.")] = None
 
 
@@ -205,6 +209,7 @@ class VersionAnswer(BaseModel):
     description: str
     is_draft: bool
     is_published: bool
+    is_trial: Annotated[bool, Field(description="Whether it was only run, as the `dsl` of a rerun or fork.")]
     create_ms: int
     update_ms: int
 
@@ -284,6 +289,7 @@ async def build_run_answer(
         pauses=[build_pause_answer(pause, expiry) for pause in open_pauses],
         checkpoint=record.checkpoint if record is not None else "",
         usage=build_answer(UsageAnswer, run),
+        demo=record is not None and is_demo(record.model),
         queue_position=await control.queue_position(run) if status == "running" else 0,
     )
 
@@ -322,23 +328,25 @@ def build_session_whole(
     is_busy: bool = False,
     expiry: Expiry = NEVER,
     feedback: Mapping[str, FeedbackRow] = MappingProxyType({}),
+    demo_runs: Collection[str] = (),
 ) -> SessionWhole:
     """Build the answer for a session with its messages and open forms. ``feedback`` is by run."""
     return SessionWhole(
         **vars(session),
-        messages=[_build_message(row, feedback.get(row.run_id)) for row in messages],
+        messages=[_build_message(row, feedback.get(row.run_id), row.run_id in demo_runs) for row in messages],
         pauses=[build_pause_answer(pause, expiry) for pause in pauses],
         is_busy=is_busy,
     )
 
 
-def _build_message(row: MessageRow, feedback: FeedbackRow | None) -> MessageAnswer:
+def _build_message(row: MessageRow, feedback: FeedbackRow | None, is_demo_run: bool) -> MessageAnswer:
     return build_answer(
         MessageAnswer,
         row,
         run_id=row.run_id or "",
         reference=read_chunks(row.reference),
         files=[MessageFile(**file) for file in read_files(row.files)],
+        demo=is_demo_run and row.role == "assistant",
         feedback=build_answer(Feedback, feedback) if feedback is not None and row.role == "assistant" else None,
     )
 
@@ -362,4 +370,5 @@ def _build_node(nodes: Mapping[NodeId, Any], id_: NodeId) -> NodeAnswer:
 def build_version_answer(version: VersionRow, agent: AgentRow) -> VersionAnswer:
     """Build the answer for a version without its canvas."""
     is_draft = version.id == agent.version_id
-    return build_answer(VersionAnswer, version, is_draft=is_draft, is_published=version.is_released)
+    is_trial = version.title == TRIAL_TITLE and not is_draft and not version.is_released
+    return build_answer(VersionAnswer, version, is_draft=is_draft, is_published=version.is_released, is_trial=is_trial)

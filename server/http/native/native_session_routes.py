@@ -101,8 +101,11 @@ async def get_session(session_id: str, request: Request, agent: Agent, control: 
     feedback = await FeedbackRepository(get_app_state(request).database, agent.tenant).of_runs(
         [row.run_id for row in rows if row.run_id]
     )
+    demo_runs = await control.demo_runs([row.run_id for row in rows if row.run_id and row.role == "assistant"])
     (answer,) = await build_session_answers(control, [session])
-    return build_session_whole(answer, rows, pauses, is_busy=is_busy, expiry=expiry, feedback=feedback)
+    return build_session_whole(
+        answer, rows, pauses, is_busy=is_busy, expiry=expiry, feedback=feedback, demo_runs=demo_runs
+    )
 
 
 @router.patch("/sessions/{session_id}", summary="Rename or pin a session")

@@ -6,7 +6,7 @@ import { useBegin } from "./begin.js";
 import { saveConversation } from "./conversation_export.js";
 import { useOpenForms } from "./expiry.js";
 import { answerText, givenValues } from "./forms.js";
-import { forkBefore, lastRun, loadSession, loadWithRun, play, upload, uploadValues } from "./runs.js";
+import { forkBefore, lastRun, loadSession, loadWithRun, play, trialOf, upload, uploadValues } from "./runs.js";
 import { useSessions } from "./sessions.js";
 import { t } from "./texts.js";
 import { useTravel } from "./travel.js";
@@ -36,7 +36,7 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
   const { begin, inputs, setInputs } = useBegin(() => api.request(api.path(agent, "begin")), [api, agent], isOffline);
 
   const report = (/** @type {any} */ error) => setProblem(error.message);
-  const { version, draft, loadVersion, editDraft } = useVersion(api, agent, report);
+  const { version, draft, newest, saves, loadVersion, editDraft, saveDraft } = useVersion(api, agent, report);
   const talks = useSessions(api, agent, session, onSession);
   const { sessions, listSessions } = talks;
 
@@ -168,11 +168,12 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
    * Start a turn in a session, or in a new one if `place` is "".
    * @param {string} text @param {any[]} files @param {string} place @param {import("./turn.js").Turn[]} before
    * @param {() => void} undo Shows what was there before, if the server has not begun the turn.
+   * @param {string} [trial] The version that a new session uses.
    * @returns {Promise<boolean>} Whether it has.
    */
-  async function start(text, files, place, before, undo) {
+  async function start(text, files, place, before, undo, trial = "") {
     const given = begin ? await uploadValues(api, agent, givenValues(begin.fields, inputs)) : {};
-    const body = { query: text, files, inputs: given, ...(place ? { session_id: place } : {}) };
+    const body = { query: text, files, inputs: given, ...(place ? { session_id: place } : trial ? { version: trial } : {}) };
     if (opened.current !== place) {
       await runAside("runs", body);
       return true;
@@ -203,13 +204,18 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
     try {
       const all = settled();
       const files = all[at]?.files ?? [];
+      const next = all.findIndex((each, number) => number > at && each.query);
+      const trial = await trialOf(api, agent, all.slice(at, next < 0 ? undefined : next).findLast(({ runId }) => runId)?.runId ?? "");
       const place = await forkBefore(api, agent, all, at);
+      if (trial && place.session) {
+        await api.request(api.path(agent, `sessions/${place.session}/version`), { method: "PUT", body: { version: trial } });
+      }
       listSessions();
       if (opened.current === from) {
         opened.current = place.session;
         onSession(place.session);
       }
-      if (!place.hasForm) await start(text, files, place.session, all.slice(0, at), () => setTurn(null));
+      if (!place.hasForm) await start(text, files, place.session, all.slice(0, at), () => setTurn(null), trial);
       else if (opened.current === place.session) {
         const shown = await open(place.session, null, text);
         if (shown?.status === "interrupted") await continueRun(shown, notSent(text, "formFirst"));
@@ -261,8 +267,8 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
     .catch((error) => setProblem(error.message));
 
   return {
-    version, draft, loadVersion, editDraft, sessions, talks, past, turn, problem, problems, isBusy, isLoading, begin, inputs,
-    report, setInputs, currentRun, canRerun, pair, setPair, rerun, fork, send, resend, save, answer, continueRun, stop,
+    version, draft, newest, saves, editDraft, saveDraft, sessions, talks, past, turn, problem, problems, isBusy, isLoading, begin,
+    inputs, report, setInputs, currentRun, canRerun, pair, setPair, rerun, fork, send, resend, save, answer, continueRun, stop,
     turns, chosen, choose, chosenTurn, steps, giveUp,
   };
 }

@@ -8,11 +8,11 @@ import { t } from "./texts.js";
 
 /**
  * Show the form of a node, and what can be done with the draft.
- * @param {{api: import("./api.js").Api, agent: string, node: string, draft: import("./drafts.js").Draft, order: string[],
- *   titleOf: (node: string) => string, canRerun: boolean, onDraft: (dsl: any) => void,
- *   onRerun: (node: string, dsl: any) => void, onSaved: () => void}} props
+ * @param {{api: import("./api.js").Api, node: string, draft: import("./drafts.js").Draft, newest: any,
+ *   order: string[], titleOf: (node: string) => string, canRerun: boolean, onDraft: (dsl: any) => void,
+ *   onRerun: (node: string, dsl: any) => void, onSave: () => Promise<void>}} props `newest` is the agent's newest canvas.
  */
-export function DraftEditor({ api, agent, node, draft, order, titleOf, canRerun, onDraft, onRerun, onSaved }) {
+export function DraftEditor({ api, node, draft, newest, order, titleOf, canRerun, onDraft, onRerun, onSave }) {
   const [component, setComponent] = useState(/** @type {any} */ (null));
   const [problem, setProblem] = useState("");
   const [isSaving, setSaving] = useState(false);
@@ -36,9 +36,8 @@ export function DraftEditor({ api, agent, node, draft, order, titleOf, canRerun,
     setSaving(true);
     setProblem("");
     try {
-      await api.request(api.path(agent, "versions"), { body: { dsl: draft.dsl } });
+      await onSave();
       setNotice("saved");
-      onSaved();
     } catch (/** @type {any} */ error) {
       setProblem(error.message);
     } finally {
@@ -51,6 +50,7 @@ export function DraftEditor({ api, agent, node, draft, order, titleOf, canRerun,
   };
   if (!known) return null;
   const changed = changedNodes(draft);
+  const isNew = changedNodes({ base: newest ?? draft.base, dsl: draft.dsl }).length > 0;
   return html`<section class="tool edit" aria-label=${t("editDraft")}>
     <p class="hint">${t("editHint")}</p>
     ${component && html`<${ParamsForm} key=${`${node}-${form}`} component=${component} params=${known.params}
@@ -59,10 +59,11 @@ export function DraftEditor({ api, agent, node, draft, order, titleOf, canRerun,
     <div class="row">
       ${canRerun && order.includes(node) && html`<button class="primary" disabled=${!changed.length}
         onClick=${() => onRerun(node, draft.dsl)}>${t("rerunDraft")}</button>`}
-      <button disabled=${!changed.length || isSaving} onClick=${save}>${t("saveDraft")}</button>
+      <button disabled=${!isNew || isSaving} onClick=${save}>${t("saveDraft")}</button>
       <button disabled=${!changed.length} onClick=${discard}>${t("discardDraft")}</button>
     </div>
-    ${notice && !changed.length && html`<p role="status">${t(notice)}</p>`}
+    ${isNew && !changed.length && html`<p class="hint">${t("otherVersion")}</p>`}
+    ${notice && !isNew && html`<p role="status">${t(notice)}</p>`}
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
   </section>`;
 }

@@ -1,6 +1,6 @@
 /** The form that makes a model usable: one that works here already, or a provider with its key, tried before it is saved. */
 
-import { html, useState } from "../vendor/preact.js";
+import { html, useEffect, useState } from "../vendor/preact.js";
 import { Icon } from "./icons.js";
 import { t } from "./texts.js";
 
@@ -29,6 +29,7 @@ export function ModelForm({ api, settings, wanted, onSaved }) {
     ...(chosen ? {} : { providers: { [owner]: { api_key: key.trim(), base_url: url.trim() || usual } } }),
     ...(wanted === "" ? { default_model: id } : id === wanted ? {} : { models: { [wanted]: id } }),
   };
+  useEffect(() => setTrial(null), [id, key, url]); // it was about other values
   /** @param {string} doing @param {() => Promise<any>} action */
   const run = async (doing, action) => {
     setWork(doing);

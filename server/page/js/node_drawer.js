@@ -10,10 +10,11 @@ import { t } from "./texts.js";
 /**
  * Show a node of a turn. `visit` is one of its executions, from 0, or -1 for the last one.
  * @param {{turn: import("./turn.js").Turn | null, node: string, visit: number, titleOf: (node: string) => string,
- *   stored: import("./run_facts.js").RunNodes, onVisit: (visit: number) => void, onClose: () => void, tool?: any,
- *   actions?: {label: string, icon: string, isOn?: boolean, onSelect: () => void}[]}} props `stored` is what the server knows.
+ *   stored: import("./run_facts.js").RunNodes, onVisit: (visit: number) => void, onClose: () => void, onValues: () => void,
+ *   tool?: any, actions?: {label: string, icon: string, isOn?: boolean, onSelect: () => void}[]}} props `stored` is what the
+ *   server knows; `onValues` shows the stored values.
  */
-export function NodeDrawer({ turn, node, visit, titleOf, stored, onVisit, onClose, tool, actions = [] }) {
+export function NodeDrawer({ turn, node, visit, titleOf, stored, onVisit, onClose, onValues, tool, actions = [] }) {
   const played = turn?.visits.filter((each) => each.node === node) ?? [];
   const kept = stored.visits.filter((each) => each.node === node);
   const count = Math.max(played.length, kept.length, turn?.nodes[node]?.visits ?? 0);
@@ -39,9 +40,11 @@ export function NodeDrawer({ turn, node, visit, titleOf, stored, onVisit, onClos
       ${t("visit")} ${at + 1} / ${count}
       <button type="button" class="icon-button" aria-label=${t("visitAfter")} disabled=${isLast} onClick=${() => onVisit(at + 1)}>
         <${Icon} name="chevron-right" /></button></p>`}
-    ${!own && !kept.length && html`<p>${t("notRun")}</p>`}
+    ${!own && !kept.length && html`<p>${t(turn?.isEventless && !turn.visits.length ? "noVisits" : "notRun")}</p>`}
     ${own?.error?.trim() && html`<h3>${t("error")}</h3><pre tabindex="0" class="problem">${own.error}</pre>`}
     ${kept[at]?.notices?.map((/** @type {string} */ notice) => html`<p class="hint">${notice}</p>`)}
+    ${turn?.isEventless && own && html`<p class="hint">${t(outputs ? "noInputs" : "noInputsOutputs")}${" "}
+      <button type="button" onClick=${onValues}>${t("showValues")}</button></p>`}
     <${Values} title=${t("inputs")} values=${inputs} /><${Values} title=${t("outputs")} values=${outputs} />
     ${calls.length > 0 && html`<${Calls} calls=${calls} />`}
     <${ModelCalls} calls=${asked} dropped=${stored.dropped_calls} />

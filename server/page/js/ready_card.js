@@ -18,15 +18,16 @@ const MAX_GREETING = 120;
 /**
  * Show, before the first message, the greeting, questions and the card; afterwards only that a demo answers.
  * @param {{api: import("./api.js").Api, agent: string, begin: import("./begin.js").Begin | null, isFirst: boolean,
- *   isDemo: boolean, onAsk: (question: string) => void}} props `isDemo`: the last turn was one.
+ *   isDemo: boolean, saves: number, onAsk: (question: string) => void}} props `isDemo`: the last turn was one. `saves` counts
+ *   the versions that were saved here.
  */
-export function Opening({ api, agent, begin, isFirst, isDemo, onAsk }) {
+export function Opening({ api, agent, begin, isFirst, isDemo, saves, onAsk }) {
   const [needs, setNeeds] = useState(/** @type {any} */ (null));
   const [problem, setProblem] = useState("");
   const [isOpen, setOpen] = useState(false);
   const [done, setDone] = useState("");
   const load = () => api.request(api.path(agent, "needs")).then(setNeeds, (error) => setProblem(error.message));
-  useEffect(() => { load(); }, [api, agent]);
+  useEffect(() => { load(); }, [api, agent, saves]);
   const mended = (/** @type {string} */ text = "") => {
     if (text) setDone(text);
     load();

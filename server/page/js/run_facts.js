@@ -34,16 +34,23 @@ export async function loadFacts(api, agent, runId) {
   const [run, nodes] = await Promise.all([
     api.request(api.path(agent, `runs/${runId}`)), api.request(api.path(agent, `runs/${runId}/nodes`)),
   ]);
-  const moment = run.checkpoint
-    ? await api.request(api.path(agent, `sessions/${run.session_id}/history/${run.checkpoint}`)).catch(() => null)
-    : null;
-  const shown = (moment?.variables ?? []).filter((/** @type {any} */ one) => one.change !== "removed" && !/@_/.test(one.name));
+  const shown = (await loadVariables(api, agent, run)).filter((/** @type {any} */ one) => !/@_/.test(one.name));
   /** @type {Map<string, any>} */
   const variables = new Map(shown.map((/** @type {any} */ one) => [one.name, one.value]));
   const ran = new Set(nodes.visits.map((/** @type {any} */ visit) => visit.node));
   const known = new Set([...variables.keys()].map(nodeOf).filter(Boolean));
   const kept = ran.size ? [...known].filter((node) => !ran.has(node)) : []; // a rerun begins after these
   return { run, nodes, variables, path: ran.size ? [...kept, ...ran] : [...known], kept };
+}
+
+/**
+ * Return the variables at the end of a run, or none if they are no longer stored.
+ * @param {import("./api.js").Api} api @param {string} agent @param {any} run @returns {Promise<any[]>}
+ */
+export async function loadVariables(api, agent, run) {
+  if (!run.checkpoint) return [];
+  const moment = await api.request(api.path(agent, `sessions/${run.session_id}/history/${run.checkpoint}`)).catch(() => null);
+  return (moment?.variables ?? []).filter((/** @type {any} */ one) => one.change !== "removed");
 }
 
 /** @param {string} name @returns {string} The node of an output, or an empty text. */

@@ -13,7 +13,7 @@ import { readTitles } from "./node_titles.js";
 import { SourcePanel } from "./panels.js";
 import { useRunNodes } from "./run_facts.js";
 import { RunPanel } from "./run_panel.js";
-import { stepsOfRun } from "./step_words.js";
+import { stepAfter, stepsOfRun } from "./step_words.js";
 import { useMoments } from "./stored_moments.js";
 import { TextDiff } from "./text_diff.js";
 import { t } from "./texts.js";
@@ -86,7 +86,8 @@ export function RunView({ api, agent, session, panel, talk, tools }) {
   const runId = turn?.runId || chosen || talk.currentRun;
   const stamp = `${runId}${turn?.status ?? ""}${turn?.checkpoint ?? ""}`;
   const stored = useRunNodes(api, agent, runId, stamp);
-  const moments = useMoments(api, agent, session, `${talk.currentRun}${talk.turn?.status ?? ""}`, !extra && view !== "graph");
+  const moments = useMoments(api, agent, session, `${talk.currentRun}${talk.turn?.status ?? ""}`,
+    !extra && (view !== "graph" || Boolean(turn?.isEventless && place.node)));
   const isNewest = !chosen || chosen === turns.at(-1)?.runId;
   const steps = stepsOfRun(moments.steps, moments.runs, runId, isNewest);
   const canRerun = talk.canRerun && isNewest;
@@ -103,6 +104,10 @@ export function RunView({ api, agent, session, panel, talk, tools }) {
   const openStep = (/** @type {string} */ checkpoint) => {
     setStep(checkpoint);
     show("values");
+  };
+  const openValues = (/** @type {Place} */ { node, visit }) => {
+    openStep(stepAfter(steps, node, visit)?.checkpoint ?? "");
+    select(""); // they need the room
   };
   const unfold = (/** @type {"draft"|"alone"} */ tool, node = place.node) =>
     select(node, place.visit, place.tool === tool ? "" : tool);
@@ -135,7 +140,8 @@ export function RunView({ api, agent, session, panel, talk, tools }) {
       ${chunk && html`<${SourcePanel} chunk=${chunk} onClose=${() => panel.cite(null)} />`}
       ${!chunk && place.node && html`<${NodeDrawer} turn=${turn} node=${place.node} visit=${place.visit} titleOf=${titleOf} stored=${stored}
         actions=${actions} onVisit=${(/** @type {number} */ visit) => select(place.node, visit, place.tool)}
-        onClose=${panel.leave} tool=${html`<${Tools} api=${api} agent=${agent} talk=${talk} turn=${turn} runId=${runId}
+        onClose=${panel.leave} onValues=${() => openValues(place)}
+        tool=${html`<${Tools} api=${api} agent=${agent} talk=${talk} turn=${turn} runId=${runId}
           place=${place} order=${known} canRerun=${canRerun} titleOf=${titleOf} />`} />`}`} />`;
 }
 
@@ -176,6 +182,6 @@ function Tools({ api, agent, talk, turn, runId, place, order, canRerun, titleOf 
       inputs=${shownOf(turn?.nodes[place.node]?.inputs)} dsl=${dsl} />`;
   }
   if (place.tool !== "draft" || !draft) return null;
-  return html`<${DraftEditor} key=${`draft-${place.node}`} api=${api} agent=${agent} node=${place.node} draft=${draft} order=${order}
-    canRerun=${canRerun} titleOf=${titleOf} onDraft=${talk.editDraft} onRerun=${talk.rerun} onSaved=${() => talk.loadVersion("draft")} />`;
+  return html`<${DraftEditor} key=${`draft-${place.node}`} api=${api} node=${place.node} draft=${draft} newest=${talk.newest}
+    order=${order} canRerun=${canRerun} titleOf=${titleOf} onDraft=${talk.editDraft} onRerun=${talk.rerun} onSave=${talk.saveDraft} />`;
 }

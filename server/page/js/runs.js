@@ -136,6 +136,22 @@ export async function forkBefore(api, agent, turns, at) {
   return { session: made.session_id, hasForm: status === "answered" };
 }
 
+/**
+ * Return the version that a run has used, if that is a draft which nobody has saved.
+ * @param {import("./api.js").Api} api @param {string} agent @param {string} runId @returns {Promise<string>} Its id, or "".
+ */
+export async function trialOf(api, agent, runId) {
+  if (!runId) return "";
+  try {
+    const run = await api.request(api.path(agent, `runs/${runId}`));
+    const version = await api.request(api.path(agent, `versions/${run.version_id}`));
+    return version.is_trial ? version.id : "";
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return ""; // it is deleted
+    throw error;
+  }
+}
+
 /** @param {import("./api.js").Api} api @param {string} agent @param {File[]} files @returns {Promise<any[]>} */
 export async function upload(api, agent, files) {
   const sent = [];

@@ -57,7 +57,10 @@ export function stepsOfRun(steps, runs, runId, isNewest) {
   });
 }
 
-/** @param {Step[]} steps @param {string} node @param {number} visit Its number, from 0. @returns {Step | undefined} */
+/**
+ * @param {Step[]} steps @param {string} node @param {number} visit From 0, or -1 for the last one.
+ * @returns {Step | undefined}
+ */
 export function stepAfter(steps, node, visit) {
-  return steps.filter(({ after }) => after.some(({ id }) => id === node))[visit];
+  return steps.filter(({ after }) => after.some(({ id }) => id === node)).at(visit);
 }

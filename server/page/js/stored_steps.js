@@ -1,5 +1,9 @@
-/** The steps of a run that is over: from its events or, if the server no longer has them, from the log of its nodes. */
+/**
+ * The steps of a run that is over: from its events or, if the server no longer has them, from the log of its nodes, with
+ * what the state at its end says that they gave.
+ */
 
+import { loadVariables, nodeOf } from "./run_facts.js";
 import { fold, newTurn } from "./turn.js";
 
 /** @typedef {import("./turn.js").Turn} Turn */
@@ -12,23 +16,41 @@ export async function loadSteps(api, agent, runId) {
   for await (const frame of api.frames(path, {})) turn = fold(turn, frame);
   if (!turn.runId) {
     const run = await api.request(api.path(agent, `runs/${runId}`));
-    turn = fold(rebuild(runId, run.session_id, await nodes), { id: "", event: "end", data: { run, error: null } });
+    const outputs = readOutputs(await loadVariables(api, agent, run));
+    turn = fold(rebuild(runId, run.session_id, await nodes, outputs), { id: "", event: "end", data: { run, error: null } });
   }
   const cost = (await nodes)?.usage.cost ?? 0;
   return { ...turn, usage: turn.usage && { ...turn.usage, cost } };
 }
 
-/** @param {string} runId @param {string} sessionId @param {any} nodes @returns {Turn} What a run's log of nodes says. */
-function rebuild(runId, sessionId, nodes) {
+/** @param {any[]} variables @returns {Map<string, Record<string, any>>} The outputs of each node. */
+function readOutputs(variables) {
+  /** @type {Map<string, Record<string, any>>} */
+  const outputs = new Map();
+  for (const { name, value } of variables) {
+    const node = nodeOf(name);
+    if (node) outputs.set(node, { ...outputs.get(node), [name.slice(node.length + 1)]: value });
+  }
+  return outputs;
+}
+
+/**
+ * Return what a run's log of nodes says. Of each node, its last visit has left its outputs, unless it has failed.
+ * @param {string} runId @param {string} sessionId @param {any} nodes @param {Map<string, any>} outputs @returns {Turn}
+ */
+function rebuild(runId, sessionId, nodes, outputs) {
   let turn = { ...newTurn(""), isEventless: true };
   const put = (/** @type {string} */ event, /** @type {any} */ data) => {
     turn = { ...turn, ...fold(turn, { id: "", event, data: { run_id: runId, session_id: sessionId, data } }) };
   };
-  for (const visit of nodes?.visits ?? []) {
+  const visits = nodes?.visits ?? [];
+  const last = new Map(visits.map((/** @type {any} */ visit) => [visit.node, visit]));
+  for (const visit of visits) {
     const data = { component_id: visit.node, component_name: visit.title, component_type: visit.node.split(":")[0] };
     put("node_started", { ...data, created_at: visit.start_ms / 1000 });
     put("node_finished", {
       ...data, created_at: visit.start_ms / 1000, elapsed_time: visit.seconds, error: visit.is_failed ? " " : null,
+      outputs: last.get(visit.node) === visit && !visit.is_failed ? outputs.get(visit.node) : undefined,
     });
   }
   const calls = nodes?.calls ?? [];

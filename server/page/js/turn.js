@@ -103,6 +103,7 @@ export function storedTurns(messages, runs) {
       turn.shown.text += withoutThinking(message.content);
       turn.shown.chunks = { ...turn.shown.chunks, ...citedChunks(message) };
       turn.feedback = message.feedback ?? null;
+      turn.isDemo ||= message.demo;
     }
   }
   return turns.filter((turn) => turn.query || turn.files.length || turn.shown.text);
@@ -262,7 +263,7 @@ function end(turn, { run, error }) {
     ...turn, nodes, visits, shown, pauses, status, runId: run?.id ?? turn.runId, sessionId: run?.session_id ?? turn.sessionId,
     error: run?.error || error?.message || "", usage: run?.usage ?? null, startMs: run?.start_ms || turn.startMs,
     endMs: run?.end_ms || Date.now(),
-    checkpoint: run?.checkpoint ?? "",
+    checkpoint: run?.checkpoint ?? "", isDemo: run ? Boolean(run.demo) : turn.isDemo,
   };
 }
 

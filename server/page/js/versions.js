@@ -1,4 +1,4 @@
-/** The version of the canvas that a conversation uses, and a draft of it. */
+/** The version of the canvas that a conversation uses, a draft of it, and the agent's newest version. */
 
 import { useRef, useState } from "../vendor/preact.js";
 
@@ -9,15 +9,23 @@ import { useRef, useState } from "../vendor/preact.js";
 export function useVersion(api, agent, report) {
   const [version, setVersion] = useState(/** @type {any} */ (null));
   const [draft, setDraft] = useState(/** @type {import("./drafts.js").Draft | null} */ (null));
+  const [newest, setNewest] = useState(/** @type {any} */ (null));
+  const [saves, setSaves] = useState(0);
   const wanted = useRef("");
   const loadVersion = (/** @type {string} */ name) => {
     wanted.current = name;
     return api.request(api.path(agent, `versions/${name}`)).then((found) => {
+      if (found.is_draft) setNewest(found.dsl);
       if (wanted.current !== name) return;
       setVersion(found);
       setDraft({ base: found.dsl, dsl: found.dsl });
     }, report);
   };
+  const saveDraft = async () => {
+    await api.request(api.path(agent, "versions"), { body: { dsl: draft?.dsl } });
+    setSaves(saves + 1);
+    await loadVersion("draft");
+  };
   const editDraft = (/** @type {any} */ dsl) => setDraft((known) => known && { ...known, dsl });
-  return { version, draft, loadVersion, editDraft };
+  return { version, draft, newest, saves, loadVersion, editDraft, saveDraft };
 }

@@ -34,6 +34,9 @@ async def test_what_an_agent_lacks_is_mended_before_its_first_message(browser: B
         await card.get_by_label("Address").fill("http://127.0.0.1:9/v1")
         await card.get_by_role("button", name="Try it").click()
         await expect(card.get_by_role("alert")).to_contain_text("cannot be reached")
+        await card.get_by_label("Name of the provider").fill("Other")
+        await expect(card.get_by_role("alert")).to_have_count(0)
+        await card.get_by_label("Name of the provider").fill("Gate")
         await card.get_by_label("Address").fill(llm.base_url)
         await card.get_by_label("API key").fill(SECRET)
         await card.get_by_role("button", name="Try it").click()
@@ -72,9 +75,28 @@ async def test_a_question_is_asked_and_the_demo_chosen_with_a_click(browser: Bro
         await page.get_by_role("button", name="What can you help me with?").click()
         answer = page.locator(".message.assistant").last
         await expect(answer).to_contain_text("demo")
+        await ask(page, "And then?")
+        labels = page.locator(".message.assistant > small")
+        await expect(labels).to_have_text(["demo", "demo"])
+        await page.get_by_role("button", name="Retry").last.click()  # in a copy
+        await expect(page.locator(".sessions li")).to_have_count(2)
+        await expect(labels).to_have_text(["demo", "demo"])
+        await page.reload()
+        await expect(labels).to_have_text(["demo", "demo"])
         await bar.get_by_role("button", name="Choose a model").click()
         await page.get_by_role("button", name="End the demo").click()
         await expect(bar).to_have_count(0)
+        await expect(labels).to_have_text(["demo", "demo"])
+
+        await page.get_by_role("button", name="New conversation").click()
+        missing = page.get_by_role("region", name="Missing")
+        await expect(missing).to_contain_text("model qwen-max@Gate")
+        await page.locator("[data-node='LLM:Write']").click()
+        drawer = page.locator(".drawer")
+        await drawer.get_by_role("button", name="Draft").click()
+        await drawer.get_by_label("llm_id", exact=True).fill("qwen-plus@Gate")
+        await drawer.get_by_role("button", name="Save as a new version").click()
+        await expect(missing).to_contain_text("model qwen-plus@Gate")
 
 
 async def test_a_dataset_is_missed_beside_the_demo_model_and_a_form_is_shown_whole(

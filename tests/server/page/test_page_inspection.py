@@ -98,11 +98,41 @@ async def test_a_draft_is_run_compared_and_saved_on_request(browser: Browser, tm
         async with native(server, agent) as client:
             stored = (await client.get("/versions/draft")).json()["dsl"]["components"]["LLM:1"]["obj"]["params"]
             assert stored["sys_prompt"] == "Be kind"
-            await (await choose_node(page, "LLM:1")).get_by_role("button", name="Draft").click()
+            await page.reload()
+            drawer = await choose_node(page, "LLM:1")
+            await drawer.get_by_role("button", name="Draft").click()
+            await expect(prompt).to_have_value("Be brief")
             await drawer.get_by_role("button", name="Save as a new version").click()
             await expect(drawer.get_by_text("Saved.")).to_be_visible()
             saved = (await client.get("/versions/published")).json()["dsl"]["components"]["LLM:1"]["obj"]["params"]
             assert saved == {**stored, "sys_prompt": "Be brief"}
+
+
+async def test_a_draft_that_failed_is_tried_again(browser: Browser, tmp_path: Path) -> None:
+    replies = [Reply("First."), Reply("Second."), *[Reply(error="It is broken."), Reply("First.")] * 2, Reply("Brief.")]
+    async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
+        page = shown.page
+        await open_agent(server, page, CHAIN)
+        await ask(page, "One")
+        await expect(page.locator(".message.assistant")).to_contain_text("Second.")
+        drawer = await choose_node(page, "LLM:1")
+        await drawer.get_by_role("button", name="Draft").click()
+        await drawer.get_by_label("sys_prompt", exact=True).fill("Be brief")
+        await drawer.get_by_role("button", name="Run again from here with the draft").click()
+        card = page.locator(".error-card")
+        await card.get_by_role("button", name="Retry").click()
+        await expect(page.locator(".sessions li")).to_have_count(3)
+        await expect(card).to_be_visible()
+        await page.reload()
+        await card.get_by_role("button", name="Retry").click()
+        await expect(page.locator(".message.assistant")).to_contain_text("Brief.")
+        assert [request.system for _, request in server.model.requests][2:] == [
+            "Be brief",
+            "",
+            "Be brief",
+            "",
+            "Be brief",
+        ]
 
 
 async def test_a_node_runs_alone_with_another_input(browser: Browser, tmp_path: Path) -> None:

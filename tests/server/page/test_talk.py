@@ -104,6 +104,16 @@ async def test_each_answer_keeps_its_steps_and_its_error(browser: Browser, tmp_p
         await expect(lines.first.locator(".thinking")).to_contain_text("I look it up.")
         await expect(lines.first).to_contain_text("The server no longer has the events of this run.")
         await expect(card.get_by_role("heading")).to_have_text("LLM:Desk failed")
+        await lines.first.get_by_role("button", name="Show run").click()
+        await page.get_by_role("tab", name="Run").click()
+        rows = ["begin", "LLM:Desk → It is in Hamburg.", "Message:Reply → It is in Hamburg."]
+        await expect(page.locator(".timeline .words")).to_have_text(rows)
+        await page.locator(".timeline .line").nth(1).click()
+        drawer = page.locator(".drawer")
+        await expect(drawer.get_by_role("heading", name="Outputs")).to_be_visible()
+        await expect(drawer).to_contain_text("The server no longer has the inputs of this node.")
+        await drawer.get_by_role("button", name="Show values").click()
+        await expect(page.locator(".step-name")).to_contain_text("After LLM:Desk")
 
 
 async def test_a_turn_that_is_stopped_goes_on(browser: Browser, tmp_path: Path) -> None:
