@@ -6,7 +6,7 @@ import { useBegin } from "./begin.js";
 import { saveConversation } from "./conversation_export.js";
 import { useOpenForms } from "./expiry.js";
 import { answerText, givenValues } from "./forms.js";
-import { forkBefore, lastRun, loadSession, loadWithRun, play, trialOf, upload, uploadValues } from "./runs.js";
+import { forkBefore, lastRun, loadSession, loadWithRun, play, upload, uploadValues } from "./runs.js";
 import { useSessions } from "./sessions.js";
 import { t } from "./texts.js";
 import { useTravel } from "./travel.js";
@@ -20,8 +20,8 @@ const LEFT = "left";
 /**
  * Return the state of a conversation, and everything that can be done in it.
  * @param {{api: import("./api.js").Api, agent: string, session: string, isOffline: boolean,
- *   onSession: (session: string) => void, onCompare: () => void, onVisit: () => void}} place `onCompare` shows the two runs of `pair`; `onVisit`: the reader has
- *   gone to another conversation.
+ *   onSession: (session: string) => void, onCompare: () => void, onVisit: () => void}} place `onCompare` shows the two runs of
+ *   `pair`; `onVisit`: the reader has gone to another conversation.
  */
 export function useConversation({ api, agent, session, isOffline, onSession, onCompare, onVisit }) {
   const [past, setPast] = useState(/** @type {import("./turn.js").Turn[]} */ ([]));
@@ -168,8 +168,7 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
    * Start a turn in a session, or in a new one if `place` is "".
    * @param {string} text @param {any[]} files @param {string} place @param {import("./turn.js").Turn[]} before
    * @param {() => void} undo Shows what was there before, if the server has not begun the turn.
-   * @param {string} [trial] The version that a new session uses.
-   * @returns {Promise<boolean>} Whether it has.
+   * @param {string} [trial] The version that a new session uses. @returns {Promise<boolean>} Whether the server has begun it.
    */
   async function start(text, files, place, before, undo, trial = "") {
     const given = begin ? await uploadValues(api, agent, givenValues(begin.fields, inputs)) : {};
@@ -203,19 +202,14 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
     const from = opened.current;
     try {
       const all = settled();
-      const files = all[at]?.files ?? [];
-      const next = all.findIndex((each, number) => number > at && each.query);
-      const trial = await trialOf(api, agent, all.slice(at, next < 0 ? undefined : next).findLast(({ runId }) => runId)?.runId ?? "");
       const place = await forkBefore(api, agent, all, at);
-      if (trial && place.session) {
-        await api.request(api.path(agent, `sessions/${place.session}/version`), { method: "PUT", body: { version: trial } });
-      }
       listSessions();
       if (opened.current === from) {
         opened.current = place.session;
         onSession(place.session);
       }
-      if (!place.hasForm) await start(text, files, place.session, all.slice(0, at), () => setTurn(null), trial);
+      const undo = () => setTurn(null);
+      if (!place.hasForm) await start(text, all[at]?.files ?? [], place.session, all.slice(0, at), undo, place.trial);
       else if (opened.current === place.session) {
         const shown = await open(place.session, null, text);
         if (shown?.status === "interrupted") await continueRun(shown, notSent(text, "formFirst"));

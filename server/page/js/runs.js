@@ -124,23 +124,33 @@ function begunOf(runs) {
 /**
  * Return the session in which a message is sent again: a copy that ends before the message, or "" for a new one.
  *
- * If the message was the answer to a form, the copy waits for it, or can be continued up to it: `hasForm`.
+ * If the message was the answer to a form, the copy waits for it, or can be continued up to it: `hasForm`. If its turn ran
+ * with a draft, the copy does, and a new session is to be begun with that version: `trial`.
  * @param {import("./api.js").Api} api @param {string} agent @param {import("./turn.js").Turn[]} turns @param {number} at
- * @returns {Promise<{session: string, hasForm: boolean}>}
+ * @returns {Promise<{session: string, hasForm: boolean, trial: string}>}
  */
 export async function forkBefore(api, agent, turns, at) {
-  const run = turns.slice(0, at).findLast(({ runId }) => runId)?.runId;
-  if (!run) return { session: "", hasForm: false };
+  const next = turns.findIndex(({ query }, number) => number > at && query);
+  const trial = await trialOf(api, agent, lastRunOf(turns.slice(at, next < 0 ? undefined : next)));
+  const run = lastRunOf(turns.slice(0, at));
+  if (!run) return { session: "", hasForm: false, trial };
   const { status } = await api.request(api.path(agent, `runs/${run}`));
   const made = await api.request(api.path(agent, `runs/${run}/fork`), { method: "POST", body: {} });
-  return { session: made.session_id, hasForm: status === "answered" };
+  const session = made.session_id;
+  if (trial) await api.request(api.path(agent, `sessions/${session}/version`), { method: "PUT", body: { version: trial } });
+  return { session, hasForm: status === "answered", trial };
+}
+
+/** @param {import("./turn.js").Turn[]} turns @returns {string} */
+function lastRunOf(turns) {
+  return turns.findLast(({ runId }) => runId)?.runId ?? "";
 }
 
 /**
  * Return the version that a run has used, if that is a draft which nobody has saved.
  * @param {import("./api.js").Api} api @param {string} agent @param {string} runId @returns {Promise<string>} Its id, or "".
  */
-export async function trialOf(api, agent, runId) {
+async function trialOf(api, agent, runId) {
   if (!runId) return "";
   try {
     const run = await api.request(api.path(agent, `runs/${runId}`));
