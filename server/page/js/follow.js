@@ -23,6 +23,11 @@ export function useFollowing(isStill) {
     if (frame.current) frame.current.scrollTop = frame.current.scrollHeight;
   };
   useEffect(() => {
+    if (!isStill) return;
+    follows.current = true;
+    setAway(false);
+  }, [isStill]);
+  useEffect(() => {
     const log = frame.current;
     if (!log || !content.current) return undefined;
     const isNear = () => log.scrollHeight - log.scrollTop - log.clientHeight <= NEAR_PX;
@@ -31,7 +36,7 @@ export function useFollowing(isStill) {
       if (isNear()) follows.current = true;
       else if (log.scrollTop < top) follows.current = false; // the reader has gone back
       top = log.scrollTop;
-      setAway(!follows.current);
+      setAway(!rests.current && !follows.current);
     };
     const unfold = (/** @type {any} */ event) => {
       if (event.target.closest?.("summary, [aria-expanded]")) follows.current = false;

@@ -2,7 +2,7 @@
 
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { countSeconds, markGraph } from "./graph_marks.js";
-import { GraphView } from "./graph_view.js";
+import { GraphView, TOOLS_PX } from "./graph_view.js";
 import { Icon } from "./icons.js";
 import { cleanSvg } from "./markdown.js";
 import { Minimap } from "./minimap.js";
@@ -54,7 +54,7 @@ export function Graph({ read, turn, selected, onSelect, actions = [] }) {
   }, [svg]);
   const marked = [view, turn?.visits, turn?.nodes, turn?.calls, turn?.status, selected];
   useEffect(() => { if (view) markGraph(view, turn, selected); }, marked);
-  useEffect(() => { if (view) view.chosen = selected; }, [view, selected]);
+  useEffect(() => { view?.choose(selected); }, [view, selected]);
   const isRunning = turn?.status === "running";
   useEffect(() => {
     if (!view || !isRunning) return undefined;
@@ -119,7 +119,7 @@ function NodeActions({ view, node, actions }) {
       if (!box || !bar.current) return;
       const x = Math.max(0, Math.min(view.x + box.x * view.scale, view.frame.clientWidth - bar.current.offsetWidth));
       const below = view.y + (box.y + box.height) * view.scale + 6;
-      const y = Math.max(0, Math.min(below, view.frame.clientHeight - bar.current.offsetHeight));
+      const y = Math.max(0, Math.min(below, view.frame.clientHeight - TOOLS_PX - bar.current.offsetHeight));
       bar.current.style.transform = `translate(${x}px, ${y}px)`;
     };
     view.listeners.add(place);

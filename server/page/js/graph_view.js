@@ -10,6 +10,9 @@ const MOST_NARROWED = 1.12;
 const ELLIPSIS_PX = 12;
 const READABLE = 0.7;
 const EDGE_PX = 24;
+/** What the tools take at the lower edge of the frame, and the buttons below a node. */
+export const TOOLS_PX = 48;
+const ACTIONS_PX = 44;
 
 /** @typedef {{id: string, parent: string, element: SVGGElement, x: number, y: number, width: number, height: number}} Box */
 
@@ -82,11 +85,18 @@ export class GraphView {
     else this.keepChosen();
   }
 
-  /** Move the picture up until the chosen node is in a frame that has become lower, as by the drawer that describes it. */
+  /** Choose a node, or none with "". @param {string} id */
+  choose(id) {
+    this.chosen = id;
+    if (id) this.resize(); // the drawer that describes it may have been faster
+  }
+
+  /** Bring the chosen node to the middle of a frame that has become too low for it, as by the drawer that describes it. */
   keepChosen() {
     const box = this.boxes.get(this.chosen);
-    const hidden = box ? this.y + (box.y + box.height) * this.scale + EDGE_PX - this.frame.clientHeight : 0;
-    if (hidden > 0) this.y -= hidden;
+    const room = this.frame.clientHeight - TOOLS_PX;
+    const isHidden = box && this.y + (box.y + box.height) * this.scale + ACTIONS_PX > room;
+    if (isHidden) this.y = (room - ACTIONS_PX) / 2 - (box.y + box.height / 2) * this.scale;
     this.show();
   }
 
@@ -103,8 +113,14 @@ export class GraphView {
     if (!this.isMeasured) this.narrowTexts();
     this.shows = "start";
     this.place(Math.max(READABLE, this.fittingScale()));
-    const box = this.boxes.get(this.chosen) ?? this.boxes.get(this.focus) ?? this.boxes.values().next().value;
+    const box = this.boxes.get(this.chosen) ?? this.boxes.get(this.focus) ?? this.beginning();
     if (box) this.uncover(box);
+  }
+
+  /** @returns {Box | undefined} Where the canvas begins; a group may be drawn before that. */
+  beginning() {
+    const all = [...this.boxes.values()];
+    return all.find(({ id }) => id.toLowerCase().startsWith("begin")) ?? all[0];
   }
 
   /** Show a node that runs, unless a reader has chosen what is shown. @param {string} id */
@@ -120,28 +136,29 @@ export class GraphView {
   /** @returns {number} The scale at which the frame holds everything, at most 1. */
   fittingScale() {
     const { clientWidth, clientHeight } = this.frame;
-    return Math.max(MIN_SCALE / 4, Math.min(1, clientWidth / this.width, clientHeight / this.height));
+    return Math.max(MIN_SCALE / 4, Math.min(1, clientWidth / this.width, (clientHeight - TOOLS_PX) / this.height));
   }
 
   /** @param {number} scale The middle of the drawing comes to the middle of the frame. */
   place(scale) {
     this.scale = scale;
     this.x = (this.frame.clientWidth - this.width * scale) / 2;
-    this.y = (this.frame.clientHeight - this.height * scale) / 2;
+    this.y = (this.frame.clientHeight - TOOLS_PX - this.height * scale) / 2;
     this.show();
   }
 
   /** Move a drawing that is larger than the frame until a node is in it. @param {Box} box */
   uncover(box) {
-    const { clientWidth, clientHeight } = this.frame;
+    const { clientWidth } = this.frame;
+    const room = this.frame.clientHeight - TOOLS_PX;
     const [width, height] = [this.width * this.scale, this.height * this.scale];
     if (width > clientWidth) {
       const middle = clientWidth / 2 - (box.x + box.width / 2) * this.scale;
       this.x = Math.min(EDGE_PX, Math.max(clientWidth - width - EDGE_PX, middle));
     }
-    if (height > clientHeight) {
-      const middle = clientHeight / 2 - (box.y + box.height / 2) * this.scale;
-      this.y = Math.min(EDGE_PX, Math.max(clientHeight - height - EDGE_PX, middle));
+    if (height > room) {
+      const middle = room / 2 - (box.y + box.height / 2) * this.scale;
+      this.y = Math.min(EDGE_PX, Math.max(room - height - EDGE_PX, middle));
     }
   }
 

@@ -34,7 +34,8 @@ export function NodeDrawer({ turn, node, visit, titleOf, stored, onVisit, onClos
       <button type="button" key=${action.label} aria-pressed=${action.isOn} onClick=${action.onSelect}>
         <${Icon} name=${action.icon} /> ${action.label}</button>`)}</div>`}
     ${tool}
-    <p class="hint">${own ? t(own.status) : ""} <${VisitCosts} visit=${own} kept=${kept[at]} />${node === title ? "" : html` · <code>${node}</code>`}</p>
+    <p class="hint">${own && t(own.status)} <${VisitCosts} visit=${own} kept=${kept[at]} />${own && node !== title && " · "}
+      ${node !== title && html`<code>${node}</code>`}</p>
     ${count > 1 && html`<p class="visits"><button type="button" class="icon-button" aria-label=${t("visitBefore")} disabled=${at === 0}
         onClick=${() => onVisit(at - 1)}><${Icon} name="chevron-left" /></button>
       ${t("visit")} ${at + 1} / ${count}

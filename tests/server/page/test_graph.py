@@ -143,7 +143,21 @@ async def test_the_picture_is_moved_zoomed_and_searched_by_mouse_and_keyboard(br
         search = page.get_by_role("searchbox", name="Search for a node")
         await search.fill("transform:39")
         await search.press("Enter")
-        await expect(page.locator("[data-node='StringTransform:39']")).to_have_attribute("data-selected", "true")
+        found = page.locator("[data-node='StringTransform:39']")
+        await expect(found).to_have_attribute("data-selected", "true")
+        await page.wait_for_timeout(300)
+        tools, actions, node = [
+            await place_of.bounding_box()
+            for place_of in (
+                page.get_by_role("toolbar", name="Tools of the graph"),
+                page.get_by_role("toolbar", name="What to do with this node"),
+                found.locator(":scope > rect"),
+            )
+        ]
+        assert tools is not None
+        assert actions is not None
+        assert node is not None
+        assert node["y"] + node["height"] <= actions["y"] < actions["y"] + actions["height"] <= tools["y"]
         await page.keyboard.press("Tab")
         await page.keyboard.press("Tab")
         await page.keyboard.press("ArrowRight")
@@ -170,6 +184,10 @@ async def test_rounds_are_counted_while_they_run(browser: Browser, tmp_path: Pat
     async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         await open_agent(server, page, dsl)
+        await page.set_viewport_size({"width": 900, "height": 420})
+        await page.locator("header").get_by_role("button", name="Run panel").click()
+        await expect(page.locator("[data-node='begin'] > rect")).to_be_in_viewport(ratio=1)  # not at the group
+        await page.set_viewport_size({"width": 1400, "height": 900})
         await ask(page, "a,b,c")
         await expect(page.locator("[data-rounds]")).to_have_text("round 2")
         await expect(page.locator("[data-node='LLM:0']")).to_have_attribute("data-status", "running")

@@ -65,6 +65,13 @@ async def test_the_log_follows_only_a_reader_at_its_end(browser: Browser, tmp_pa
         await page.evaluate("document.querySelector('.messages').scrollTop = 0")
         await ask(page, "And then?")
         await expect(page.get_by_role("button", name="Retry").last).to_be_in_viewport()  # the end of the error
+        await page.locator(".messages").hover()
+        await page.mouse.wheel(0, -400)
+        await expect(newest).to_be_visible()
+        await page.get_by_role("button", name="New conversation").click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text("New conversation")
+        await page.wait_for_timeout(300)
+        await expect(newest).to_have_count(0)
 
 
 async def test_each_answer_keeps_its_steps_and_its_error(browser: Browser, tmp_path: Path) -> None:
