@@ -121,7 +121,7 @@ class Ending(Struct, eq=False):
             app_state.now_ms(),
             question=self.new.question,
             files=write_files(self.new.request.get("files")),
-            answer=answer or run.collected.tips,
+            answer=answer or (form.text if (form := run.collected.form) is not None else ""),
             reference=write_reference(run.collected.reference),
             has_begun=has_begun,
             lease_token=run.lease_token,

@@ -55,7 +55,7 @@ export function goOn(turn, text) {
   return { ...turn, query: text, files, shown, downloads, spoken, status, error, usage, startMs, endMs, feedback };
 }
 
-/** @param {Turn} turn @returns {Turn} A turn that others follow. Of its open forms, the text of the last one stays. */
+/** @param {Turn} turn @returns {Turn} A turn that others follow. Of its open forms, the questions stay. */
 export function settle(turn) {
   const text = turn.shown.text || readTips(turn.pauses);
   const status = ["waiting", "interrupted", "reconnecting"].includes(turn.status) ? "answered" : turn.status;
@@ -136,7 +136,12 @@ export function reopen(stored, run, runs, since) {
 
 /** @param {any[]} pauses @returns {string} What the server stores as the text of a turn that only shows forms. */
 function readTips(pauses) {
-  return pauses.findLast((pause) => pause.tips)?.tips ?? "";
+  return pauses.map((pause) => pause.tips).filter(Boolean).join("\n\n");
+}
+
+/** @param {string} answer @param {any[]} pauses @returns {boolean} Whether it says only what the forms ask, in any order. */
+function isOfForms(answer, pauses) {
+  return !pauses.reduce((rest, { tips }) => rest.replace(tips, ""), answer).trim();
 }
 
 /** @type {Record<string, (turn: Turn, data: any) => Turn>} */
@@ -256,7 +261,7 @@ function end(turn, { run, error }) {
     if (isCut) nodes[id] = { ...node, status: status === "waiting" ? "waiting" : status === "cancelled" ? "stopped" : "failed" };
   }
   const shown = { ...turn.shown, isThinking: false };
-  if (!shown.text && run?.answer && run.answer !== readTips(pauses)) shown.text = withoutThinking(run.answer);
+  if (!shown.text && run?.answer && !isOfForms(run.answer, pauses)) shown.text = withoutThinking(run.answer);
   const visits = turn.visits.map((visit) => (visit.status === "running" && status !== "running"
     ? { ...visit, status: nodes[visit.node].status, seconds: Math.max(0, (Date.now() - visit.startMs) / 1000) } : visit));
   return {
