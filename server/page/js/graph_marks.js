@@ -16,7 +16,8 @@ export function markGraph(view, turn, selected) {
     set(box.element, "data-selected", box.id === selected ? "true" : "");
     const facts = status && turn ? factsOf(turn, box.id) : "";
     set(box.element, "aria-label", `${box.element.querySelector("text")?.textContent ?? box.id}${status ? `: ${t(status)}` : ""}${facts ? `, ${facts}` : ""}`);
-    showState(box, status, facts);
+    const visit = turn?.visits.findLast((each) => each.node === box.id && each.status === "running");
+    showState(box, status, facts, visit?.startMs);
     const counter = box.element.querySelector("[data-rounds]");
     const text = rounds.has(box.id) ? `${t("round")} ${rounds.get(box.id)}` : "";
     if (counter && counter.textContent !== text) counter.textContent = text;
@@ -65,8 +66,8 @@ const SIGNS = {
 };
 const SIGN_SIZE = 10;
 
-/** @param {import("./graph_view.js").Box} box @param {string} status @param {string} facts */
-function showState(box, status, facts) {
+/** @param {import("./graph_view.js").Box} box @param {string} status @param {string} facts @param {number} [since] */
+function showState(box, status, facts, since) {
   let state = box.element.querySelector(":scope > .state");
   const sign = SIGNS[/** @type {keyof typeof SIGNS} */ (status)];
   if (!sign) return state?.remove();
@@ -84,8 +85,7 @@ function showState(box, status, facts) {
   set(text, "y", "-7");
   set(text, "data-facts", facts);
   if (status !== "running") write(text, facts);
-  else if (!state.hasAttribute("data-since")) state.setAttribute("data-since", String(Date.now()));
-  if (status !== "running") state.removeAttribute("data-since");
+  set(state, "data-since", status === "running" ? String(since ?? Date.now()) : "");
   return undefined;
 }
 
