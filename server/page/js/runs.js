@@ -88,16 +88,34 @@ export async function loadSession(api, agent, session) {
 /**
  * Return a session and its last run, both as they were at one time.
  * @param {import("./api.js").Api} api @param {string} agent @param {string} session
- * @returns {Promise<{stored: any, run: any, runs: any[]}>} `runs`: the last ones.
+ * @returns {Promise<{stored: any, run: any, runs: any[]}>} `runs`: the last ones, also of the sessions that it is a
+ *   copy of.
  */
 export async function loadWithRun(api, agent, session) {
   for (let before = await lastRun(api, agent, session); ;) {
     const stored = await loadSession(api, agent, session);
     const runs = await listRuns(api, agent, session, 100);
     const run = begunOf(runs);
-    if (run?.id === before?.id && run?.status === before?.status) return { stored, run, runs };
+    if (run?.id === before?.id && run?.status === before?.status) {
+      return { stored, run, runs: await withOrigins(api, agent, stored.messages, runs) };
+    }
     before = run;
   }
+}
+
+/**
+ * Return runs with those of the sessions that a fork has copied its messages from, as far as they still exist.
+ * @param {import("./api.js").Api} api @param {string} agent @param {any[]} messages @param {any[]} runs
+ * @returns {Promise<any[]>}
+ */
+async function withOrigins(api, agent, messages, runs) {
+  const known = new Set(runs.map(({ id }) => id));
+  const played = [...messages.map(({ run_id: id }) => id), ...runs.map(({ parent_run_id: id }) => id)];
+  const copied = played.findLast((id) => id && !known.has(id));
+  const origin = copied && await api.request(api.path(agent, `runs/${copied}`)).catch(() => null);
+  if (!origin || runs.some((run) => run.session_id === origin.session_id)) return runs;
+  const others = await listRuns(api, agent, origin.session_id, 100);
+  return withOrigins(api, agent, messages, [...runs, ...others]);
 }
 
 /**

@@ -64,11 +64,13 @@ export function settle(turn) {
 
 /**
  * Return the run that has played the steps of a run: a fork at the end of a turn is a copy; no run if it is not known.
- * @param {any} run @returns {string}
+ * @param {any} run @param {any[]} runs @returns {string}
  */
-function playerOf(run) {
+function playerOf(run, runs) {
   if (!isCopy(run)) return run.id;
-  return run.status === "interrupted" ? "" : run.parent_run_id;
+  if (run.status === "interrupted") return "";
+  const parent = runs.find(({ id }) => id === run.parent_run_id);
+  return parent ? playerOf(parent, runs) : run.parent_run_id;
 }
 
 /** @param {any} run @returns {boolean} */
@@ -89,13 +91,15 @@ export function storedTurns(messages, runs) {
     const run = known.get(message.run_id);
     const last = turns.at(-1);
     const isOfLast = last?.runId && (last.runId === message.run_id || (isCopy(run) && run.parent_run_id === last.runId));
+    const stepsOf = run ? playerOf(run, runs) : message.run_id ?? "";
+    const player = known.get(stepsOf) ?? run;
     const isQuestion = message.role === "user";
     const turn = isOfLast && !isQuestion ? last : newTurn("", message.files);
     if (turn !== last) turns.push(turn);
     Object.assign(turn, {
-      runId: message.run_id ?? "", status: !run || continued.has(run.id) ? "answered" : run.status, usage: run?.usage ?? null,
-      startMs: run?.start_ms ?? 0, endMs: run && !isCopy(run) ? run.end_ms : 0, checkpoint: run?.checkpoint ?? "",
-      stepsOf: run ? playerOf(run) : message.run_id ?? "",
+      runId: message.run_id ?? "", status: !run || continued.has(run.id) ? "answered" : run.status, usage: player?.usage ?? null,
+      startMs: player?.start_ms ?? 0, endMs: player && !isCopy(player) ? player.end_ms : 0, checkpoint: run?.checkpoint ?? "",
+      stepsOf,
     });
     if (turn.status !== "answered") turn.error = run.error;
     if (isQuestion) turn.query = message.content;
@@ -131,7 +135,7 @@ export function reopen(stored, run, runs, since) {
   const ended = end(turn, { run: { ...run, pauses, answer: taken.includes(answer) ? answer.content : "" }, error: null });
   const chunks = taken.includes(answer) ? citedChunks(answer) : {};
   const feedback = answer?.feedback ?? null;
-  return { turn: { ...ended, feedback, shown: { ...ended.shown, chunks }, stepsOf: since ? "" : playerOf(run) }, earlier, isFollowed };
+  return { turn: { ...ended, feedback, shown: { ...ended.shown, chunks }, stepsOf: since ? "" : playerOf(run, runs) }, earlier, isFollowed };
 }
 
 /** @param {any[]} pauses @returns {string} What the server stores as the text of a turn that only shows forms. */

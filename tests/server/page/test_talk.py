@@ -4,6 +4,7 @@ from pathlib import Path
 
 from playwright.async_api import Browser, FilePayload, Page, expect
 
+from ragflow_lg.services.chat import Usage
 from tests.fakes.browsers import needs_chromium
 from tests.fakes.images import PNG
 from tests.fakes.services import Reply
@@ -76,9 +77,10 @@ async def test_the_log_follows_only_a_reader_at_its_end(browser: Browser, tmp_pa
 
 async def test_each_answer_keeps_its_steps_and_its_error(browser: Browser, tmp_path: Path) -> None:
     replies = [
-        Reply(text="It is in Hamburg.", reasoning="I look it up."),
+        Reply(text="It is in Hamburg.", reasoning="I look it up.", usage=Usage(40, 2, 1)),
         Reply(error=WRONG_MODEL),
         Reply(text="It is in Rome.", reasoning="I look again."),
+        Reply(text="It is in Oslo."),
     ]
     async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
@@ -89,6 +91,7 @@ async def test_each_answer_keeps_its_steps_and_its_error(browser: Browser, tmp_p
         lines, card = page.locator(".facts"), page.locator(".error-card")
         for _ in range(2):
             await expect(lines).to_have_count(3)
+            await expect(lines.first.locator("summary")).to_contain_text("42 tokens")
             await expect(card.get_by_role("heading")).to_have_text("LLM:Desk failed")
             await expect(card.locator(".cause")).to_have_text("The model 'x' is unknown.")
             await expect(card.get_by_role("link", name="Choose a model")).to_be_visible()
@@ -102,6 +105,16 @@ async def test_each_answer_keeps_its_steps_and_its_error(browser: Browser, tmp_p
             await lines.first.get_by_role("button", name="Show run").click()
             await expect(page.locator("[data-node='LLM:Desk']")).to_have_attribute("data-status", "done")
             await page.reload()
+        address = page.url
+        await card.get_by_role("button", name="Retry").click()
+        await expect(page.locator(".message.assistant").last).to_contain_text("Oslo")
+        await page.reload()
+        await expect(lines).to_have_count(2)  # also of the turn that the fork has copied
+        await expect(lines.first.locator("summary")).to_contain_text("42 tokens")
+        await lines.first.locator("summary").click()
+        await expect(lines.first.locator(".thinking")).to_contain_text("I look it up.")
+        await page.goto(address)
+        await expect(lines).to_have_count(3)
         await (
             server.app_state.run_manager.journal.aclose()
         )  # the events are gone, which no script may report as an error
@@ -137,6 +150,12 @@ async def test_a_turn_that_is_stopped_goes_on(browser: Browser, tmp_path: Path) 
         await expect(page.locator(".message.user")).to_contain_text("map.png")
         await expect(page.locator(".message.user")).not_to_contain_text("notes.txt")
         await expect(page.locator(".message.assistant")).to_contain_text("Once upon")
+        state = page.locator("[data-node='LLM:Desk'] .state")
+        await expect(state).to_contain_text("3 s")
+        await page.reload()
+        await expect(state).to_contain_text(" s")
+        counted = "(state) => Date.now() - Number(state.getAttribute('data-since')) >= 3000"
+        assert await state.evaluate(counted)  # since the node has begun, not since the reload
         await page.get_by_role("button", name="Stop").click()
         await expect(page.locator(".turn-note")).to_contain_text("Stopped")
         await expect(page.locator("[data-node='LLM:Desk']")).to_have_attribute("data-status", "stopped")
