@@ -7,7 +7,7 @@ import { saveConversation } from "./conversation_export.js";
 import { useOpenForms } from "./expiry.js";
 import { answerText, givenValues } from "./forms.js";
 import { forkBefore, lastRun, loadSession, loadWithRun, play, upload, uploadValues } from "./runs.js";
-import { useSessions } from "./sessions.js";
+import { GONE, useSessions } from "./sessions.js";
 import { t } from "./texts.js";
 import { useTravel } from "./travel.js";
 import { goOn, newTurn, reopen, settle, storedTurns } from "./turn.js";
@@ -72,7 +72,7 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
     open(session).catch((error) => {
       if (opened.current !== session) return;
       setLoading(false);
-      setProblem(error.message);
+      setProblem(error.status === 404 ? GONE : error.message);
       isMissed.current = true;
     });
   }

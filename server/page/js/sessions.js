@@ -5,6 +5,8 @@ import { language, t } from "./texts.js";
 
 const PAGE = 100;
 const LOOK_MS = 10_000;
+/** The problem of a conversation that has been deleted, or never was. */
+export const GONE = "gone";
 
 /** @param {string} text @returns {string} A text in one line, without the signs of Markdown. */
 export function plain(text) {

@@ -43,6 +43,8 @@ export const TALK_TEXTS = {
   today: ["Today", "今天"],
   yesterday: ["Yesterday", "昨天"],
   earlier: ["Earlier", "更早"],
+  talkGone: ["This conversation is not here", "此会话不在这里"],
+  talkGoneHint: ["It has been deleted, or the address is wrong.", "它已被删除，或地址有误。"],
   waitsForYou: ["waits for you", "等待您处理"],
   moreTalks: ["More", "更多"],
   removeFile: ["Remove", "移除"],

@@ -11,7 +11,7 @@ import { readTitles } from "./node_titles.js";
 import { Opening } from "./ready_card.js";
 import { RunView, useRunView } from "./run_view.js";
 import { SessionList } from "./session_list.js";
-import { talkTitle } from "./sessions.js";
+import { GONE, talkTitle } from "./sessions.js";
 import { ShareDialog } from "./sharing.js";
 import { language, t } from "./texts.js";
 
@@ -55,17 +55,24 @@ export function Workspace({ api, agent, session, layout, isOffline, onSession, o
     style=${{ "--share": `${layout.share}%` }}>
     ${list}
     <main class="talk" inert=${Boolean(layout.drawer)}>
-      <${TalkHead} key=${session} api=${api} agent=${agent} talks=${talk.talks} changes=${changes} onSave=${talk.save} />
+      ${talk.problem === GONE ? html`<${Gone} onNew=${() => onSession("")} />` : html`<${TalkHead} key=${session} api=${api} agent=${agent} talks=${talk.talks} changes=${changes} onSave=${talk.save} />
       <${Chat} past=${talk.past} turn=${talk.turn} problem=${talk.problem} problems=${talk.problems} isBusy=${talk.isBusy} isLoading=${talk.isLoading}
       isOffline=${isOffline} begin=${talk.begin}
       inputs=${talk.inputs} onInputs=${talk.setInputs} opening=${opening} onSend=${talk.send} onStop=${talk.stop} onAnswer=${talk.answer}
       onContinue=${() => talk.continueRun()} onGiveUp=${talk.giveUp} onCite=${cite} onResend=${talk.resend}
-      steps=${talk.steps} chosen=${talk.chosen} titleOf=${nodeTitleOf} onShowRun=${showRun} onRate=${rate} /></main>
+      steps=${talk.steps} chosen=${talk.chosen} titleOf=${nodeTitleOf} onShowRun=${showRun} onRate=${rate} />`}</main>
     <${Divider} layout=${layout} />
     <section class="side" aria-label=${t("runPanel")} onKeyDown=${panel.press}>
       <${RunView} api=${api} agent=${agent} session=${session} panel=${panel} talk=${talk} tools=${enlarge} /></section>
     ${layout.drawer && html`<div class="veil" onClick=${layout.closeDrawer}></div>`}
   </div><//>`;
+}
+
+/** @param {{onNew: () => void}} props What stands for a conversation that has been deleted, or never was. */
+function Gone({ onNew }) {
+  return html`<section class="gone" role="alert"><${Icon} name="alert-triangle" /><h1>${t("talkGone")}</h1>
+    <p class="hint">${t("talkGoneHint")}</p>
+    <button type="button" class="primary" onClick=${onNew}>${t("newSession")}</button></section>`;
 }
 
 /**

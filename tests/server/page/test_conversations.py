@@ -103,6 +103,13 @@ async def test_conversations_are_renamed_pinned_found_and_deleted(browser: Brows
         await expect(page.get_by_role("textbox", name="Your message")).to_be_focused()
         await other.evaluate("dispatchEvent(new Event('focus'))")
         await expect(other.locator(".sessions li")).to_have_count(3)
+        await page.go_back()
+        gone = page.get_by_role("alert").filter(has_text="This conversation is not here")
+        await expect(gone).to_be_visible()
+        await expect(page.get_by_role("textbox", name="Your message")).to_have_count(0)
+        await gone.get_by_role("button", name="New conversation").click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text("New conversation")
+        shown.problems.clear()  # the server has said 404
 
 
 async def test_rows_have_a_menu_for_the_keyboard_which_is_not_cut_and_older_ones_follow(
