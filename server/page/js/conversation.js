@@ -6,7 +6,7 @@ import { useBegin } from "./begin.js";
 import { saveConversation } from "./conversation_export.js";
 import { useOpenForms } from "./expiry.js";
 import { answerText, givenValues } from "./forms.js";
-import { forkBefore, lastRun, loadSession, loadWithRun, play, upload, uploadValues } from "./runs.js";
+import { forkBefore, lastRun, loadSession, loadWithRun, paced, play, upload, uploadValues } from "./runs.js";
 import { GONE, useSessions } from "./sessions.js";
 import { t } from "./texts.js";
 import { useTravel } from "./travel.js";
@@ -68,6 +68,17 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
   }, [session]);
   useEffect(() => { if (session && !isOffline && isMissed.current) load(); }, [isOffline]);
 
+  /** Show what another page has begun in this conversation. */
+  const listed = talks.own ? `${talks.own.turns} ${talks.own.status}` : "";
+  useEffect(() => {
+    const isOther = () => opened.current !== session || running.current !== before;
+    const before = running.current;
+    if (!listed || isBusy || isLoading || isOther()) return;
+    const shown = turn?.runId || past.findLast(({ runId }) => runId)?.runId;
+    lastRun(api, agent, session).then((run) => (run && run.id !== shown && !isOther() ? open(session) : null))
+      .catch(() => undefined);
+  }, [listed]);
+
   function load() {
     open(session).catch((error) => {
       if (opened.current !== session) return;
@@ -97,7 +108,7 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
     const notice = isLate ? notSent(sent, since ? "late" : "formFirst") : isExpired ? t("expired") : "";
     const isShown = since || isFollowed || shown.pauses.length > 0 || ["interrupted", "cancelled"].includes(shown.status) || shown.error;
     setPast(isShown ? earlier : storedTurns(stored.messages, runs));
-    if (isShown) setTurn(shown);
+    setTurn(isShown ? shown : null);
     setProblem(notice);
     if (isFollowed) await follow(shown, null, notice);
     return shown;
@@ -275,26 +286,4 @@ function readFields(fields) {
 /** @param {string} sent @param {"late"|"formFirst"} why @returns {string} */
 function notSent(sent, why) {
   return t(why, { answer: sent });
-}
-
-/**
- * Return a function that shows the last of many states, once for each picture of the screen.
- * @param {(turn: import("./turn.js").Turn) => void} paint @param {AbortSignal} signal
- * @returns {((turn: import("./turn.js").Turn) => void) & {flush: () => void}} `flush` shows what waits.
- */
-function paced(paint, signal) {
-  /** @type {import("./turn.js").Turn | null} */
-  let newest = null;
-  const flush = () => {
-    const shown = newest;
-    newest = null;
-    if (shown && !signal.aborted) paint(shown);
-  };
-  const show = (/** @type {import("./turn.js").Turn} */ turn) => {
-    const isWaiting = newest !== null;
-    newest = turn;
-    if (turn.endMs || document.hidden) flush();
-    else if (!isWaiting) requestAnimationFrame(flush);
-  };
-  return Object.assign(show, { flush });
 }

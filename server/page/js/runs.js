@@ -202,3 +202,25 @@ export async function uploadValues(api, agent, values) {
     [name, Array.isArray(value) && value[0] instanceof File ? await upload(api, agent, value) : value]);
   return Object.fromEntries(await Promise.all(sent));
 }
+
+/**
+ * Return a function that shows the last of many states, once for each picture of the screen.
+ * @param {(turn: import("./turn.js").Turn) => void} paint @param {AbortSignal} signal
+ * @returns {((turn: import("./turn.js").Turn) => void) & {flush: () => void}} `flush` shows what waits.
+ */
+export function paced(paint, signal) {
+  /** @type {import("./turn.js").Turn | null} */
+  let newest = null;
+  const flush = () => {
+    const shown = newest;
+    newest = null;
+    if (shown && !signal.aborted) paint(shown);
+  };
+  const show = (/** @type {import("./turn.js").Turn} */ turn) => {
+    const isWaiting = newest !== null;
+    newest = turn;
+    if (turn.endMs || document.hidden) flush();
+    else if (!isWaiting) requestAnimationFrame(flush);
+  };
+  return Object.assign(show, { flush });
+}

@@ -95,8 +95,9 @@ async def test_two_tabs_show_one_conversation(browser: Browser, tmp_path: Path) 
             assert (await page.locator(".message.assistant .markdown").inner_text()).split() == "".join(words).split()
         await ask(second, "Again")
         await expect(second.locator(".message.assistant").last).to_contain_text("Second.")
-        await first.reload()
+        await first.evaluate("dispatchEvent(new Event('focus'))")
         await expect(first.locator(".message.user")).to_have_text(["Count", "Again"])
+        await expect(first.locator(".message.assistant").last).to_contain_text("Second.")
 
 
 async def test_a_link_replaces_a_key_only_if_the_reader_agrees(browser: Browser, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ async def end_pauses(server: AppServer) -> None:
 
 async def answer(page: Page, size: str) -> None:
     await page.get_by_label("Size").fill(size)
-    await page.get_by_role("button", name="Answer").click()
+    await page.get_by_role("button", name="Answer", exact=True).click()
 
 
 async def expect_messages(page: Page, *texts: str) -> None:
@@ -90,7 +90,7 @@ async def test_values_that_are_refused_stay_in_the_form(browser: Browser, tmp_pa
         shown.problems.clear()  # Chromium reports the status 422 as an error
         await expect(shown.page.get_by_label("More")).to_have_value("{")
         await shown.page.get_by_label("More").fill("{}")
-        await shown.page.get_by_role("button", name="Answer").click()
+        await shown.page.get_by_role("button", name="Answer", exact=True).click()
         await expect(shown.page.get_by_text("Size 44")).to_be_visible()
 
 
@@ -107,7 +107,7 @@ async def test_an_answer_that_never_arrives_stays_in_the_form(browser: Browser, 
         await expect(page.get_by_role("alert")).to_have_text("The server cannot be reached.")
         await page.unroute("**/native/**")
         await expect(page.get_by_label("Size")).to_have_value("44")
-        await page.get_by_role("button", name="Answer").click()
+        await page.get_by_role("button", name="Answer", exact=True).click()
         await expect(page.get_by_text("Size 44")).to_be_visible()
         shown.problems.clear()  # the requests that did not arrive
 
@@ -142,7 +142,7 @@ async def test_an_answer_that_is_edited_opens_its_form_again(browser: Browser, t
             await expect(page.get_by_placeholder("Answer the form above")).to_be_disabled()
             await expect(page.locator("[data-node='Message:0']")).to_have_attribute("data-status", "waiting")
             await page.locator(".pause select").select_option("approve")
-            await page.get_by_role("button", name="Answer").click()
+            await page.get_by_role("button", name="Answer", exact=True).click()
             await expect(last).to_contain_text("All is paid.")
             await expect(page.locator(".message.user")).to_have_text(["Pay", 'Agent "Helper": approve'])
             if server.model.replies:
