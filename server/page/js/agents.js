@@ -149,7 +149,7 @@ function Sketch({ nodes, edges }) {
   const width = Math.max(Math.max(...xs) + NODE.width + 20 - left, 900);
   const height = Math.max(...ys) + NODE.height + 20 - top;
   if (!nodes.length) return html`<svg class="sketch" aria-hidden="true"></svg>`;
-  return html`<svg class="sketch" viewBox=${`${left} ${top} ${width} ${height}`} preserveAspectRatio="xMinYMid meet" aria-hidden="true">
+  return html`<svg class="sketch" viewBox=${`${left} ${top} ${width} ${height}`} preserveAspectRatio="xMidYMid meet" aria-hidden="true">
     ${edges.map(([from, to]) => {
       const [x1, y1] = [nodes[from][0] + NODE.width, nodes[from][1] + NODE.height / 2];
       const [x2, y2] = [nodes[to][0], nodes[to][1] + NODE.height / 2];
