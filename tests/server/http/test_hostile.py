@@ -90,7 +90,7 @@ SIGN_IN = ("/auth/login", "/auth/login/channels", "/auth/login/key", "/system/co
 SYSTEM = ("/language", "/system/healthz", "/system/ping", "/system/version")
 OLDER = ("/user/login", "/user/login/channels", "/user/login/key", "/system/config", "/system/healthz")
 ANONYMOUS = {
-    *("/", "/health", "/ready", "/metrics"),
+    *("/", "/health", "/ready", "/metrics", "/native/v1/shared/{token}"),
     *(f"/api/v1{p}" for p in SIGN_IN + SYSTEM),
     *(f"/v1{p}" for p in OLDER),
 }
