@@ -318,7 +318,7 @@ async def menu(house: House) -> None:
 
 async def open_talk_menu(house: House, icon: str) -> Page:
     page = await house.talk()
-    await page.locator(".sessions li", has_text="我的包裹").locator(".menu > button").click()
+    await page.locator(".sessions li", has_text="1234567890").locator(".menu > button").click()
     await page.locator(f".menu-items button:has([data-icon='{icon}'])").click()
     await expect(page.get_by_role("dialog")).to_be_visible()
     return page
