@@ -15,7 +15,7 @@ import { whole } from "./turns.js";
  *   onStop: () => void, onAnswer: (id: string, values: any) => void, onCite: (chunk: any) => void,
  *   onContinue?: () => void, onGiveUp?: () => void, onRetry?: (text: string, files: File[]) => void,
  *   onRate?: (runId: string, feedback: import("./answer_tools.js").Feedback) => Promise<any>,
- *   onResend?: (at: number, text: string) => void, onShowRun?: (runId: string, node?: string) => void}} Actions What a
+ *   onResend?: (at: number, text: string) => any, onShowRun?: (runId: string, node?: string) => void}} Actions What a
  *   reader can do. `onResend` sends the question with a number again, in a new conversation; `onRetry` sends it in this one.
  */
 

@@ -225,8 +225,10 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
         const shown = await open(place.session, null, text);
         if (shown?.status === "interrupted") await continueRun(shown, notSent(text, "formFirst"));
       }
+      return true;
     } catch (error) {
       report(error);
+      return false;
     }
   };
   const save = (/** @type {"md"|"json"} */ format) => loadSession(api, agent, session)

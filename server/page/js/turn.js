@@ -90,8 +90,10 @@ export function storedTurns(messages, runs) {
   for (const message of messages) {
     const run = known.get(message.run_id);
     const last = turns.at(-1);
-    const isOfLast = last?.runId && (last.runId === message.run_id || (isCopy(run) && run.parent_run_id === last.runId));
     const stepsOf = run ? playerOf(run, runs) : message.run_id ?? "";
+    const isSame = stepsOf && last?.stepsOf === stepsOf; // also after copies of copies
+    const isPart = last?.runId === message.run_id || (isCopy(run) && run.parent_run_id === last?.runId);
+    const isOfLast = last?.runId && (isSame || isPart);
     const player = known.get(stepsOf) ?? run;
     const isQuestion = message.role === "user";
     const turn = isOfLast && !isQuestion ? last : newTurn("", message.files);

@@ -15,7 +15,7 @@ import { TurnEnd } from "./turn_end.js";
  * @typedef {{turn: import("./turn.js").Turn, problems: Record<string, string>, isLast: boolean, isBusy: boolean,
  *   isChosen: boolean, stepProblem?: string, onUnfold: () => void, onCite: (chunk: any) => void,
  *   onAnswer: (id: string, values: any) => void, onContinue?: () => void, onGiveUp?: () => void,
- *   onEdit?: (text: string) => void, onRetry?: () => void, onShowRun?: (node: string) => void,
+ *   onEdit?: (text: string) => any, onRetry?: () => void, onShowRun?: (node: string) => void,
  *   onRate?: (feedback: import("./answer_tools.js").Feedback) => Promise<any>, titleOf?: (node: string) => string}} Props
  */
 
@@ -52,16 +52,16 @@ export function TurnView(props) {
     </div>`}`;
 }
 
-/** @param {{text: string, files: any[], onEdit?: (text: string) => void}} props */
+/** @param {{text: string, files: any[], onEdit?: (text: string) => any}} props `onEdit` gives false if nothing was sent. */
 function Question({ text, files, onEdit }) {
   const [draft, setDraft] = useState(/** @type {string | null} */ (null));
   const box = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
   useEffect(() => { if (draft !== null) box.current?.focus(); }, [draft === null]);
-  const submit = (/** @type {Event} */ event) => {
+  const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     if (!draft?.trim() || !onEdit) return;
     setDraft(null);
-    onEdit(draft);
+    if (await onEdit(draft) === false) setDraft(draft);
   };
   if (draft !== null) {
     return html`<form class="message user" onSubmit=${submit}>

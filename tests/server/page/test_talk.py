@@ -82,6 +82,7 @@ async def test_each_answer_keeps_its_steps_and_its_error(browser: Browser, tmp_p
         Reply(error=WRONG_MODEL),
         Reply(text="It is in Rome.", reasoning="I look again."),
         Reply(text="It is in Oslo."),
+        Reply(text="It is in Bern."),
     ]
     async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
@@ -114,6 +115,13 @@ async def test_each_answer_keeps_its_steps_and_its_error(browser: Browser, tmp_p
         await expect(lines.first.locator("summary")).to_contain_text("42 tokens")
         await lines.first.locator("summary").click()
         await expect(lines.first.locator(".thinking")).to_contain_text("I look it up.")
+        await page.get_by_role("button", name="Retry").last.click()
+        await expect(page.locator(".message.assistant").last).to_contain_text("Bern")
+        await page.reload()
+        await lines.first.locator("summary").click()  # a copy of a copy
+        await expect(lines.first.locator(".thinking")).to_contain_text("I look it up.")
+        await expect(lines).to_have_count(2)
+        await expect(page.locator(".message.assistant")).to_have_count(2)
         await page.goto(address)
         await expect(lines).to_have_count(3)
         await (
@@ -213,6 +221,14 @@ async def test_files_are_dropped_and_pasted_and_wait_for_the_server(browser: Bro
         first, second = (request.messages[-1]["content"] for _, request in server.model.requests)
         assert first == second
         assert first.count("hidden") == 2
+
+        await page.route("**/runs/*", lambda route: route.abort())
+        await page.get_by_role("button", name="Edit", exact=True).click()
+        await page.get_by_role("textbox", name="Edit").fill("Edited away")
+        await page.get_by_role("button", name="Send again").click()
+        await expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
+        await expect(page.get_by_role("textbox", name="Edit")).to_have_value("Edited away")
+        await page.unroute("**/runs/*")
 
         await page.get_by_role("button", name="New conversation").click()
         await page.route("**/sessions/*", lambda route: route.abort())
