@@ -1,7 +1,7 @@
 """Take the pictures of the page for its documentation: ``python -m tests.harness.page_pictures FOLDER [NAME…]``.
 
-A real Chromium shows the page of a real server with the fonts of the system. Needs ffmpeg. Without names, all pictures
-and the film are made.
+A real Chromium shows the page of a real server with the fonts of the system. Needs ffmpeg. Without names, it
+takes all pictures and the film.
 """
 
 import asyncio

@@ -9,7 +9,7 @@ from playwright.async_api import Browser, Locator, Page, expect
 from ragflow_lg.services.chat import Usage
 from tests.fakes.browsers import needs_chromium
 from tests.fakes.services import Reply
-from tests.server.http.app_server import MODEL, canvas, start_app
+from tests.server.http.app_server import MODEL, AppServer, canvas, start_app
 from tests.server.http.native.native_client import native
 from tests.server.page.visits import HOSTILE, ask, choose_action, open_agent, visit
 
@@ -55,6 +55,14 @@ async def choose_node(page: Page, node: str) -> Locator:
     await page.get_by_role("tab", name="Graph").click()
     await page.locator(f"[data-node='{node}']").click()
     return page.locator(".drawer")
+
+
+async def inspect_chain(server: AppServer, page: Page) -> Locator:
+    """Ask the agent with two models, and open the drawer of the second one."""
+    await open_agent(server, page, CHAIN)
+    await ask(page, "One")
+    await expect(page.locator(".message.assistant")).to_contain_text("Second.")
+    return await choose_node(page, "LLM:1")
 
 
 async def choose_step(page: Page, node: str) -> Locator:
@@ -112,10 +120,7 @@ async def test_a_draft_that_failed_is_tried_again(browser: Browser, tmp_path: Pa
     replies = [Reply("First."), Reply("Second."), *[Reply(error="It is broken."), Reply("First.")] * 2, Reply("Brief.")]
     async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
-        await open_agent(server, page, CHAIN)
-        await ask(page, "One")
-        await expect(page.locator(".message.assistant")).to_contain_text("Second.")
-        drawer = await choose_node(page, "LLM:1")
+        drawer = await inspect_chain(server, page)
         await drawer.get_by_role("button", name="Draft").click()
         await drawer.get_by_label("sys_prompt", exact=True).fill("Be brief")
         await drawer.get_by_role("button", name="Run again from here with the draft").click()
@@ -139,10 +144,7 @@ async def test_a_node_runs_alone_with_another_input(browser: Browser, tmp_path: 
     replies = [Reply("First."), Reply("Second."), Reply("Alone.")]
     async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
-        await open_agent(server, page, CHAIN)
-        await ask(page, "One")
-        await expect(page.locator(".message.assistant")).to_contain_text("Second.")
-        drawer = await choose_node(page, "LLM:1")
+        drawer = await inspect_chain(server, page)
         await drawer.get_by_role("button", name="Run alone").click()
         await drawer.get_by_label("LLM:0@content").fill("Other text")
         await drawer.get_by_role("button", name="Run this node").click()
