@@ -241,9 +241,9 @@ async def choose_category(stage: Stage) -> str:
 async def wait_for_tokens(stage: Stage) -> str:
     """One token a second is shown piece by piece."""
     async with open_models(stage.slow.url) as models:
-        played = await play(models, one_node(), "Count to three.", _cancel_after(4))
+        played = await play(models, one_node(), STORY, _cancel_after(4))
     gaps = [later - earlier for earlier, later in zip(played.times, played.times[1:], strict=False)]
-    assert len(gaps) >= 3
+    assert len(gaps) >= 3, (played.pieces, played.run.error)
     assert sum(gaps) / len(gaps) > 0.5, gaps
     return f"{len(played.pieces)} pieces, one each {sum(gaps) / len(gaps):.1f} s"
 

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 
@@ -336,7 +337,7 @@ async def share(house: House) -> None:
     page = await house.talk()
     await page.locator(".talk-head .menu > button").click()
     await page.locator(".menu-items button:has([data-icon='share-2'])").click()
-    await page.get_by_role("button", name="Create link").click()
+    await page.get_by_role("button", name=re.compile("Create (a new )?link")).click()
     await expect(page.get_by_label("Link", exact=True)).to_be_visible()
 
 
