@@ -13,6 +13,8 @@ const UNITS = [["year", 31_536_000], ["month", 2_592_000], ["day", 86_400], ["ho
 const FRAMES = [1, 2, 3, 4, 5, 6];
 /** The size of a node in the drawing, in the editor's pixels. */
 const NODE = { width: 200, height: 64 };
+/** What a drawing has room for, so that all have the same scale, except those of larger canvases. */
+const LEAST = { width: 1800, height: 400 };
 
 /** @param {number} ms @returns {string} How long ago this was, in words. */
 function ago(ms) {
@@ -96,7 +98,7 @@ function useDrop(onFile) {
 /**
  * Ask for each agent what it needs from outside, one after the other: no card waits for that.
  * @param {import("./api.js").Api} api @param {any[] | null} agents
- * @returns {Record<string, number>} How much is missing, by agent; none for those not asked yet.
+ * @returns {Record<string, number>} How much is missing, by agent.
  */
 function useLacks(api, agents) {
   const [lacks, setLacks] = useState(/** @type {Record<string, number>} */ ({}));
@@ -123,10 +125,10 @@ function useLacks(api, agents) {
 function Cards({ title, agents, lacks, onOpen }) {
   if (!agents.length) return null;
   return html`${title && html`<h2>${title}</h2>`}
-    <ul class="cards">${agents.map((agent) => html`<li key=${agent.id}><${Card} agent=${agent} lacks=${lacks[agent.id]} onOpen=${onOpen} /></li>`)}</ul>`;
+    <ul class="cards">${agents.map((agent) => html`<li key=${agent.id}><${Card} agent=${agent} lacks=${lacks[agent.id] ?? 0} onOpen=${onOpen} /></li>`)}</ul>`;
 }
 
-/** @param {{agent: any, lacks: number | undefined, onOpen: (agent: string, title: string) => void}} props */
+/** @param {{agent: any, lacks: number, onOpen: (agent: string, title: string) => void}} props */
 function Card({ agent, lacks, onOpen }) {
   const facts = [t(`kind-${agent.kind}`)];
   if (agent.sessions) facts.push(`${agent.sessions} ${t(agent.sessions === 1 ? "oneTalk" : "talks")}`, ago(agent.last_use_ms));
@@ -135,8 +137,7 @@ function Card({ agent, lacks, onOpen }) {
     <b>${agent.picture && html`<img src=${agent.picture} alt="" width="20" height="20" />`}${shownTitle(agent.title)}</b>
     ${agent.description && html`<span class="about">${agent.description}</span>`}
     <span class="facts"><${Icon} name=${ICONS[agent.kind]} /><span>${facts.join(" · ")}</span>
-      ${lacks !== undefined && html`<span class="state" data-state=${lacks ? "missing" : "ready"}>
-        <${Icon} name=${lacks ? "alert-triangle" : "circle-check"} />${lacks ? t("lacks", { count: lacks }) : t("ready")}</span>`}
+      ${lacks > 0 && html`<span class="state" data-state="missing"><${Icon} name="alert-triangle" />${t("lacks", { count: lacks })}</span>`}
     </span></button>`;
 }
 
@@ -144,12 +145,11 @@ function Card({ agent, lacks, onOpen }) {
 function Sketch({ nodes, edges }) {
   const xs = nodes.map(([x]) => x);
   const ys = nodes.map(([, y]) => y);
-  const left = Math.min(...xs) - 20;
-  const top = Math.min(...ys) - 20;
-  const width = Math.max(Math.max(...xs) + NODE.width + 20 - left, 900);
-  const height = Math.max(...ys) + NODE.height + 20 - top;
+  const [left, top] = [Math.min(...xs) - 4, Math.min(...ys) - 4];
+  const tall = Math.max(...ys) + NODE.height + 4 - top;
+  const [width, height] = [Math.max(Math.max(...xs) + NODE.width + 4 - left, LEAST.width), Math.max(tall, LEAST.height)];
   if (!nodes.length) return html`<svg class="sketch" aria-hidden="true"></svg>`;
-  return html`<svg class="sketch" viewBox=${`${left} ${top} ${width} ${height}`} preserveAspectRatio="xMidYMid meet" aria-hidden="true">
+  return html`<svg class="sketch" viewBox=${`${left} ${top - (height - tall) / 2} ${width} ${height}`} preserveAspectRatio="xMinYMid meet" aria-hidden="true">
     ${edges.map(([from, to]) => {
       const [x1, y1] = [nodes[from][0] + NODE.width, nodes[from][1] + NODE.height / 2];
       const [x2, y2] = [nodes[to][0], nodes[to][1] + NODE.height / 2];

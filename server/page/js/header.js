@@ -1,6 +1,6 @@
 /** The head of the page: its name, where the reader is, the theme and the menu. */
 
-import { html, useState } from "../vendor/preact.js";
+import { html, useEffect, useState } from "../vendor/preact.js";
 import { Icon } from "./icons.js";
 import { Menu } from "./menu.js";
 import { t } from "./texts.js";
@@ -15,12 +15,19 @@ const THEMES = {
   dark: { icon: "moon", next: "system" },
 };
 
+/** Phones, as in page.css. */
+const NARROW = matchMedia("(max-width: 700px)");
+
 /**
  * @param {{title: string, layout: import("./layout.js").Layout | null, isSignedIn: boolean, onSettings: () => void,
  *   onLanguage: () => void, onSignOut: () => void}} props `title`: of what is open, if not the list; `layout`: if it has parts.
  */
 export function Header({ title, layout, isSignedIn, onSettings, onLanguage, onSignOut }) {
-  const items = [{ label: t("language"), icon: "languages", onSelect: onLanguage }];
+  const isNarrow = useNarrow();
+  const theme = useTheme();
+  const settings = { label: t("settings"), icon: "settings", onSelect: onSettings };
+  const buttons = isSignedIn ? [theme, settings] : [theme];
+  const items = [...(isNarrow ? buttons : []), { label: t("language"), icon: "languages", onSelect: onLanguage }];
   if (isSignedIn) items.push({ label: t("signOut"), icon: "log-out", onSelect: onSignOut });
   return html`<header class="top">
     ${layout && html`<${PartSwitch} part="list" icon="menu" layout=${layout} />`}
@@ -29,9 +36,7 @@ export function Header({ title, layout, isSignedIn, onSettings, onLanguage, onSi
       <b title=${title} aria-current="page">${title}</b></nav>`}
     <span class="space"></span>
     ${layout && html`<${PartSwitch} part="panel" icon="panel-right" layout=${layout} />`}
-    <${ThemeSwitch} />
-    ${isSignedIn && html`<button type="button" class="icon-button" onClick=${onSettings} aria-label=${t("settings")} title=${t("settings")}>
-      <${Icon} name="settings" /></button>`}
+    ${!isNarrow && buttons.map((each) => html`<${HeadButton} ...${each} />`)}
     <${Menu} label=${t("menu")} items=${items} />
   </header>`;
 }
@@ -43,14 +48,33 @@ function PartSwitch({ part, icon, layout }) {
     aria-expanded=${layout.isShown(part)} onClick=${() => layout.toggle(part)}><${Icon} name=${icon} /></button>`;
 }
 
-/** A button that goes on to the next theme. */
-export function ThemeSwitch() {
+/** @param {{label: string, icon: string, onSelect: () => void}} props */
+function HeadButton({ label, icon, onSelect }) {
+  return html`<button type="button" class="icon-button" aria-label=${label} title=${label} onClick=${onSelect}><${Icon} name=${icon} /></button>`;
+}
+
+/** @returns {boolean} Whether the screen is a phone's, where the head has no room for rare buttons. */
+function useNarrow() {
+  const [isNarrow, setNarrow] = useState(NARROW.matches);
+  useEffect(() => {
+    const change = () => setNarrow(NARROW.matches);
+    NARROW.addEventListener("change", change);
+    return () => NARROW.removeEventListener("change", change);
+  }, []);
+  return isNarrow;
+}
+
+/** Return how the theme is shown, and how to go on to the next one. */
+function useTheme() {
   const [theme, setTheme] = useState(chosenTheme);
-  const label = `${t("theme")}: ${t(`theme-${theme}`)}`;
-  const change = () => {
+  const onSelect = () => {
     chooseTheme(THEMES[theme].next);
     setTheme(THEMES[theme].next);
   };
-  return html`<button type="button" class="icon-button" aria-label=${label} title=${label} onClick=${change}>
-    <${Icon} name=${THEMES[theme].icon} /></button>`;
+  return { label: `${t("theme")}: ${t(`theme-${theme}`)}`, icon: THEMES[theme].icon, onSelect };
+}
+
+/** A button that goes on to the next theme. */
+export function ThemeSwitch() {
+  return html`<${HeadButton} ...${useTheme()} />`;
 }

@@ -7,7 +7,7 @@ export const NEEDS_TEXTS = {
   askAbilities: ["What can you help me with?", "你能帮我做什么？"],
   ready: ["Ready", "已就绪"],
   needsNothing: ["It needs nothing from outside.", "无需外部服务。"],
-  missing: ["Missing", "缺少"],
+  missing: ["Not ready yet", "尚未就绪"],
   "need-dataset": ["dataset", "数据集"],
   "need-memory": ["memory", "记忆"],
   "need-reranker": ["rerank model", "重排序模型"],

@@ -88,21 +88,16 @@ function Card({ api, agent, needs, done, onMended }) {
   }
   return html`<section class="needs" aria-label=${t(missing.length ? "missing" : "chooseModel")} data-state=${missing.length ? "missing" : "demo"}>
     ${missing.length > 0 && html`<header><${Icon} name="alert-triangle" />
-      <h3>${`${t("missing")}: ${missing.map(describe).join(", ")}`}</h3></header>`}
-    ${settings && !settings.may_change && html`<p class="hint">${settings.reason}</p>`}
+      <h3>${t("missing")}</h3></header>`}
     <ul>${shown.map((/** @type {any} */ need) => html`<${Need} key=${`${need.kind} ${need.name}`} api=${api} need=${need}
       settings=${settings} isOnly=${!missing.length} onMended=${mended} />`)}</ul>
+    ${settings && !settings.may_change && html`<p class="hint">${settings.reason}</p>`}
     ${done && html`<p class="outcome" data-state="done" role="status"><${Icon} name="circle-check" /> ${done}</p>`}
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     ${settings?.may_change && (needs.chose_demo || (missing.length > 0 && !needs.is_demo)) && html`<footer>
       <button type="button" class="quiet" onClick=${() => setDemo(!needs.chose_demo)}><${Icon} name="play" />
         ${t(needs.chose_demo ? "endDemo" : "tryDemo")}</button></footer>`}
   </section>`;
-}
-
-/** @param {any} need @returns {string} Its kind and name. */
-function describe(need) {
-  return [labelOf(need), need.name && shorten(need.name)].filter(Boolean).join(" ");
 }
 
 /** @param {any} need @returns {string} Its kind; integrations have further ones, which the server names. */

@@ -77,12 +77,11 @@ function TimelineRow({ row, usage, gave, isChosen, start, length, onSelect, onSt
   const tokens = row.tokens || countTokens(usage);
   return html`<li data-kind=${row.kind} data-level=${row.level} data-status=${row.status}>
     <button type="button" class="line" aria-pressed=${isChosen} title=${gave ? `${title} → ${gave}` : title} onClick=${onSelect}>
-      <span class="mark"><${Icon} name=${MARKS[row.status] ?? "circle-check"} label=${t(row.status)} /></span>
-      <span class="words"><b>${title}</b>${gave && html`<span class="gave"> → ${gave}</span>`}</span>
+      <span class="words"><span class="mark"><${Icon} name=${MARKS[row.status] ?? "circle-check"} label=${t(row.status)} /></span><b>${title}</b>${gave && html`<span class="gave"> → ${gave}</span>`}</span>
       <svg class="bar" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">
         ${row.startMs > 0 && html`<rect x=${from} width=${width} height="6" rx="1"></rect>`}</svg>
-      <span class="number">${row.status === "running" ? "" : `${showSeconds(row.seconds)} ${t("seconds")}`}
-        ${tokens > 0 && html`<small>${tokens.toLocaleString()} ${t("tokens")}</small>`}
+      <span class="number">${row.status === "running" ? "" : `${showSeconds(row.seconds)} ${t("seconds")}`}</span>
+      <span class="number">${tokens > 0 && `${tokens.toLocaleString()} ${t("tokens")}`}
         ${usage?.cost > 0 && html`<small>${t("cost")} ${showCost(usage.cost)}</small>`}</span>
     </button>
     ${onStep && html`<button type="button" class="icon-button" aria-label=${`${t("valuesAfter")} ${title}`} title=${t("valuesAfter")}
