@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.responses import RedirectResponse
-from starlette.staticfiles import StaticFiles
+from starlette.responses import RedirectResponse, Response
+from starlette.staticfiles import NotModifiedResponse, StaticFiles
 
 from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.server import page
+from ragflow_lg.server.page.joined_scripts import join_scripts
 
 if TYPE_CHECKING:
-    from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 FOLDER = Path(page.__file__).parent
@@ -31,6 +33,8 @@ _CHAT = "chat.html"
 _SHARED = re.compile(r"/shared/([^/]+)")
 _SHARED_FILE = "shared.html"
 _SUFFIXES = (".html", ".css", ".js", ".svg")
+_SCRIPTS = frozenset({"main.js", "embedded.js", "shared.js", "reference.js"})
+"""The scripts of the pages: modules of the folder ``js``, each with all that it imports."""
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "media-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors "
@@ -123,8 +127,23 @@ class _Files(StaticFiles):
         self._frame_origins = " ".join(("'self'", *frame_origins))
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        response = await super().get_response(path, scope)
+        if path in _SCRIPTS:
+            response = self._script(path, Headers(scope=scope))
+        else:
+            response = await super().get_response(path, scope)
         response.headers["Cache-Control"] = "no-cache"
         response.headers["Content-Security-Policy"] = _POLICY + (self._frame_origins if path == _CHAT else "'none'")
         response.headers["Vary"] = "Accept"
         return response
+
+    def _script(self, name: str, request: Headers) -> Response:
+        script, etag = _join(name, max(file.stat().st_mtime_ns for file in FOLDER.rglob("*.js")))
+        response = Response(script, media_type="text/javascript", headers={"ETag": etag})
+        return NotModifiedResponse(response.headers) if self.is_not_modified(response.headers, request) else response
+
+
+@lru_cache(maxsize=len(_SCRIPTS))
+def _join(name: str, _changed_ns: int) -> tuple[bytes, str]:
+    """Return a script and its tag, made again when a module has changed."""
+    script = join_scripts(FOLDER / "js" / name).encode()
+    return script, f'"{sha256(script).hexdigest()}"'

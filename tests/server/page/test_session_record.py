@@ -15,7 +15,8 @@ from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server import page
 from ragflow_lg.server.assembly.library import load_canvas
 from ragflow_lg.server.page import run_file
-from ragflow_lg.server.page.run_file import LEFT_OUT, SessionReader, SharedValues, join_scripts
+from ragflow_lg.server.page.joined_scripts import join_scripts
+from ragflow_lg.server.page.run_file import LEFT_OUT, SessionReader, SharedValues
 from tests.fakes.services import fake_services
 from tests.server.http.app_server import ECHO, FORM
 
@@ -142,6 +143,6 @@ def test_other_forms_and_circles_are_refused(tmp_path: Path, text: str, problem:
         join_scripts(write(tmp_path, main=f'{text}\nimport {{ a }} from "./one.js";\n', one="export const a = 1;\n"))
 
 
-@pytest.mark.parametrize("name", ["main", "run_file"])
+@pytest.mark.parametrize("name", ["main", "embedded", "shared", "reference", "run_file"])
 def test_the_page_can_be_joined(name: str) -> None:
     assert join_scripts(SCRIPTS / f"{name}.js").count('modules["vendor/preact.js"] = ') == 1

@@ -28,7 +28,7 @@ async def test_a_page_with_a_trailing_slash_is_at_the_address_without_it(server:
     assert ((await client.get("/", headers=HTML)).status_code, (await client.get("/health/")).status_code) == (200, 200)
 
 
-@pytest.mark.parametrize("path", ["/page/page.css", "/page/js/main.js", "/page/vendor/preact.js"])
+@pytest.mark.parametrize("path", ["/page/page.css", "/page/main.js", "/page/vendor/preact.js"])
 async def test_its_files_are_compressed_and_asked_for_again(server: AppServer, path: str) -> None:
     client = server.stranger()
     file = await client.get(path, headers={"accept-encoding": "gzip"})
