@@ -19,7 +19,7 @@ from ragflow_lg.adapters.known_providers import PROVIDERS
 from ragflow_lg.base.errors import RagflowLgError, RequestError, ServiceError
 from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.assembly.canvas_needs import Need, list_needs, need_labels
-from ragflow_lg.server.assembly.example_questions import find_questions
+from ragflow_lg.server.assembly.example_questions import QuestionKind, find_questions
 from ragflow_lg.server.assembly.health_checks import check_health
 from ragflow_lg.server.assembly.model_list import list_models
 from ragflow_lg.server.assembly.model_trial import try_model
@@ -58,6 +58,13 @@ class NeedAnswer(BaseModel):
     remedy: Annotated[str, Field(description="What to do in the settings.")]
 
 
+class ExampleQuestion(BaseModel):
+    """A question with which a conversation can begin."""
+
+    kind: Annotated[QuestionKind, Field(description="`own`: a text of the canvas; else, what it is about.")]
+    value: Annotated[str, Field(description="The text, or the dataset that the question is about.")]
+
+
 class NeedsAnswer(BaseModel):
     """What an agent needs, and how a conversation can begin."""
 
@@ -66,7 +73,7 @@ class NeedsAnswer(BaseModel):
     present: list[NeedAnswer]
     is_demo: Annotated[bool, Field(description="Whether the demo model answers, with samples in place of services.")]
     chose_demo: Annotated[bool, Field(description="Whether the page has chosen the demo for this agent.")]
-    questions: Annotated[list[str], Field(description="Up to three questions that fit the agent.")]
+    questions: Annotated[list[ExampleQuestion], Field(description="Up to three questions that fit the agent.")]
 
 
 @needs_router.get("/needs", summary="Show what an agent needs")
@@ -87,7 +94,7 @@ async def get_needs(request: Request, agent: Agent) -> NeedsAnswer:
         present=[_build_need(need) for need in needs if need not in missing],
         is_demo=plays_demo,
         chose_demo=app_state.resources is not None and agent.id in app_state.resources.saved(agent.tenant).demo,
-        questions=find_questions(plan),
+        questions=[ExampleQuestion(**each._asdict()) for each in find_questions(plan, agent.title)],
     )
 
 

@@ -56,8 +56,8 @@ export function Opening({ api, agent, begin, isFirst, isDemo, saves, onAsk }) {
 
 /** @param {{needs: any, begin: any, onAsk: (question: string) => void}} props */
 function Questions({ needs, begin, onAsk }) {
-  if (Object.keys(begin.fields).length) return null;
-  const questions = needs.questions.length ? needs.questions : [t("askAbilities")];
+  if (Object.keys(begin.fields).length || !needs.questions.length) return null;
+  const questions = needs.questions.map((/** @type {any} */ { kind, value }) => (kind === "own" ? value : t(`ask-${kind}`, { value })));
   return html`<ul class="questions" aria-label=${t("exampleQuestions")}>${questions.map((/** @type {string} */ question) => html`
     <li><button type="button" onClick=${() => onAsk(question)}>${question}</button></li>`)}</ul>`;
 }

@@ -73,7 +73,7 @@ async def test_a_question_is_asked_and_the_demo_chosen_with_a_click(browser: Bro
         await page.get_by_role("button", name="Use the demo").click()
         bar = page.get_by_role("note").filter(has_text="The demo model answers.")
         await expect(bar).to_be_visible()
-        await page.get_by_role("button", name="What can you help me with?").click()
+        await page.get_by_role("button", name="What is in “d1”?").click()
         answer = page.locator(".message.assistant").last
         await expect(answer).to_contain_text("demo")
         await ask(page, "And then?")
