@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 from pydantic import BaseModel, Field
 
 from ragflow_lg.adapters.chat.chat_settings import is_demo
+from ragflow_lg.base.errors import CANCELLED_TEXT
 from ragflow_lg.dsl.forms import form_schema
+from ragflow_lg.runs.wire.message_order import HIDDEN_QUESTION
 from ragflow_lg.server.agents.agent_versions import TRIAL_TITLE
 from ragflow_lg.server.database.turn_writer import read_chunks, read_files
 from ragflow_lg.server.runs.agent_runs import NEVER, Expiry
@@ -165,6 +167,23 @@ class SessionWhole(SessionAnswer):
     is_busy: Annotated[bool, Field(description="Whether a run of the session is in progress.")]
 
 
+class VisitRun(BaseModel):
+    """The state of a run, without the reason of a failure."""
+
+    id: str
+    status: RunState
+    error: Annotated[str, Field(description="Says that its visitor has stopped it, and nothing else.")]
+
+
+class VisitAnswer(BaseModel):
+    """A session as the visitor of an embedded page has seen it."""
+
+    id: str
+    messages: list[MessageAnswer]
+    pauses: Annotated[list[PauseAnswer], Field(description="Open forms, without the component that waits.")]
+    runs: Annotated[list[VisitRun], Field(description="The last runs, newest first.")]
+
+
 class PruneAnswer(BaseModel):
     """What pruning a session has deleted, or would delete."""
 
@@ -300,6 +319,21 @@ def _find_question(run: RunRow, messages: Sequence[MessageRow]) -> str:
     own = [row.content for row in sent if row.run_id == run.id]
     earlier = [row.content for row in sent if row.session_id == run.session_id and row.create_ms <= run.start_ms]
     return own[0] if own else earlier[-1] if earlier else ""
+
+
+def build_visit_pause(pause: PauseAnswer, *, is_hidden: bool) -> PauseAnswer:
+    """Build the answer for an open form as visitors see it. A question about a call is hidden, and cannot be named."""
+    if is_hidden:
+        return pause.model_copy(
+            update={"id": "", "node": "", "tips": HIDDEN_QUESTION, "fields": {}, "answer_schema": form_schema({})}
+        )
+    return pause.model_copy(update={"node": ""})
+
+
+async def build_visit_run(control: RunControl, run: RunRow) -> VisitRun:
+    """Build the answer that says how a run has ended, for a visitor."""
+    status = cast("RunState", await control.state(run))
+    return VisitRun(id=run.id, status=status, error=run.error if run.error == CANCELLED_TEXT else "")
 
 
 async def build_session_answers(control: RunControl, sessions: Sequence[SessionRow]) -> list[SessionAnswer]:

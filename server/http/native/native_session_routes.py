@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,8 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.base.errors import BusyError, RequestError, WorkLimitError
+from ragflow_lg.base.errors import BusyError, RagflowLgError, RequestError, WorkLimitError
+from ragflow_lg.base.ids import NodeId
 from ragflow_lg.checkpoints.sessions.session_pruning import PruneLimits
 from ragflow_lg.dsl_compiler.drawing import Sketch, ThemeName, to_svg
 from ragflow_lg.runs.runner import newest_run
@@ -29,26 +31,41 @@ from ragflow_lg.server.http.native.native_responses import (
     SessionAnswer,
     SessionListAnswer,
     SessionWhole,
+    VisitAnswer,
     build_answer,
     build_moment_answer,
     build_pause_answer,
     build_session_answers,
     build_session_whole,
+    build_visit_pause,
+    build_visit_run,
 )
-from ragflow_lg.server.http.native.native_routing import Agent, Control, Page, PageSize, make_agent_router
+from ragflow_lg.server.http.native.native_routing import (
+    Agent,
+    Control,
+    Page,
+    PageSize,
+    build_control,
+    make_agent_router,
+)
 from ragflow_lg.server.http.native.problem_details import describe_problems
-from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
+from ragflow_lg.server.http.shared.auth import WithAnyKey, get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import await_while_connected
+from ragflow_lg.server.http.shared.turn_sessions import load_agent, load_session, require_own
 from ragflow_lg.server.page.run_file import MAX_RUNS, SessionReader, build_run_file
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import AgentRow, SessionRow, VersionRow
+    from ragflow_lg.server.runs.run_control import RunControl
 
 
 router = make_agent_router("sessions")
+logger = logging.getLogger(__name__)
 
 DAY_MS = 24 * 3600 * 1000
+MAX_VISIT_RUNS = 100
+"""How many of the last runs of a session its visitor learns the states of."""
 
 
 @router.post("/sessions", status_code=201, summary="Create a session")
@@ -92,7 +109,41 @@ async def list_sessions(
 @router.get("/sessions/{session_id}", summary="Show a session")
 async def get_session(session_id: str, request: Request, agent: Agent, control: Control) -> SessionWhole:
     """Return a session with its messages and open forms."""
-    session = await control.session(session_id)
+    return await _build_whole(request, agent, control, await control.session(session_id))
+
+
+@router.get("/sessions/{session_id}/visit", summary="Show a session to its visitor")
+async def get_visit(agent_id: str, session_id: str, request: Request, caller: WithAnyKey) -> VisitAnswer:
+    """Return what the visitor of an embedded page has seen of a session, with its open forms and states.
+
+    With a key of embedded pages, only the visitor's own sessions exist, with `X-RAGFlow-Visitor`.
+    """
+    agent = await load_agent(request, caller, agent_id)
+    session = require_own(caller, await load_session(request, agent, session_id))
+    control, app_state = build_control(request, agent), get_app_state(request)
+    hides_questions = caller.is_page and not app_state.settings.agents.visitors_approve
+    try:
+        plan = (await get_turns(request).canvases.compile_version(agent, session.version_id)).plan
+        whole = await _build_whole(request, agent, control, session)
+    except RequestError:
+        raise
+    except RagflowLgError as error:
+        logger.error("a session cannot be shown to its visitor: %s", error)  # it may name hosts, and contain values
+        raise RequestError("Internal server error; see the server log.", status=503) from None
+    runs, _ = await control.runs(session.id, 1, MAX_VISIT_RUNS)
+    nodes = {id_: node.spec.kind for id_, node in plan.nodes.items()} if hides_questions else {}
+    return VisitAnswer(
+        id=session.id,
+        messages=whole.messages,
+        pauses=[
+            build_visit_pause(pause, is_hidden=nodes.get(NodeId(pause.node), "interrupt") != "interrupt")
+            for pause in whole.pauses
+        ],
+        runs=[await build_visit_run(control, run) for run in runs],
+    )
+
+
+async def _build_whole(request: Request, agent: AgentRow, control: RunControl, session: SessionRow) -> SessionWhole:
     messages = await SessionRepository(get_app_state(request).database, agent.tenant).messages([session.id])
     is_busy = await control.is_busy(session.id)
     pauses = [] if is_busy else await control.pauses(session)

@@ -91,6 +91,9 @@ class EmbeddedBody(CompletionBody):
 
     stream: Flag = True
     resume_from: Annotated[Text, Field(description="Run to continue after it was stopped.")] = ""
+    pauses: Annotated[
+        list[str], Field(description="Ids of the forms that `inputs` answers. Default: all open ones.")
+    ] = Field(default=[])
 
 
 class PlayBody(CompletionBody):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 from fastapi import Depends
 from starlette.requests import Request
@@ -37,6 +37,9 @@ from ragflow_lg.server.http.shared.turn_sessions import (
 )
 from ragflow_lg.server.observability.logs import audit
 from ragflow_lg.server.runs.run_control import RunControl
+
+if TYPE_CHECKING:
+    from ragflow_lg.component.state import TurnRequest
 
 router = make_router("RAGFlow: embedded")
 
@@ -109,6 +112,8 @@ async def _respond(
         )
         require_own(caller, session.row)
         turn_request = build_turn_request(caller, session.row, body.query or body.question, body)
+        if body.pauses:
+            turn_request = cast("TurnRequest", {**turn_request, "pauses": body.pauses})
         if inputs := turn_request.get("inputs"):
             ignored += unread_inputs(
                 (await turns.runner(agent, session.row, session.version, is_page=caller.is_page)).plan, inputs

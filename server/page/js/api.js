@@ -40,26 +40,31 @@ export function storeKey(key) {
   else sessionStorage.removeItem(KEY);
 }
 
+/** @param {string} name @returns {string} What this tab keeps; "" where a browser keeps nothing for frames of other sites. */
+export function readKept(name) {
+  try {
+    return sessionStorage.getItem(name) || "";
+  } catch {
+    return "";
+  }
+}
+
+/** @param {string} name @param {string} value An empty text to forget it. */
+export function keep(name, value) {
+  try {
+    if (value) sessionStorage.setItem(name, value);
+    else sessionStorage.removeItem(name);
+  } catch {
+    // then it is known until the page is closed
+  }
+}
+
 /**
  * @param {string} key The key of an embedded page, for which the server signs the secrets.
  * @returns {string} The secret of the page's visitor, or "" at the first contact.
  */
 export function readVisitor(key) {
-  try {
-    return sessionStorage.getItem(`${VISITOR} ${key}`) || "";
-  } catch {
-    return ""; // a browser may keep nothing for frames of other sites
-  }
-}
-
-/** @param {string} key @param {string} visitor @returns {string} */
-function keepVisitor(key, visitor) {
-  try {
-    sessionStorage.setItem(`${VISITOR} ${key}`, visitor);
-  } catch {
-    // then it is known until the page is closed
-  }
-  return visitor;
+  return readKept(`${VISITOR} ${key}`);
 }
 
 /** Requests with a key. */
@@ -120,7 +125,10 @@ export class Api {
     if (response.status === 401) this.onRefused();
     if (!response.ok) throw await readProblem(response);
     const visitor = response.headers.get(VISITOR_HEADER);
-    if (visitor) this.visitor = keepVisitor(this.key, visitor);
+    if (visitor) {
+      this.visitor = visitor;
+      keep(`${VISITOR} ${this.key}`, visitor);
+    }
     return response;
   }
 

@@ -1,8 +1,8 @@
 /** The chat for frames in other sites, `/chat/AGENT?auth=KEY`: the conversation alone, with the key of a page. */
 
-import { html, render, useCallback, useMemo, useRef, useState } from "../vendor/preact.js";
+import { html, render, useCallback, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { shownTitle } from "./agent_titles.js";
-import { Api, readVisitor } from "./api.js";
+import { Api, keep, readKept, readVisitor } from "./api.js";
 import { useBegin } from "./begin.js";
 import { Chat } from "./chat.js";
 import { readOption } from "./embedded_look.js";
@@ -10,21 +10,25 @@ import { FileAccess } from "./files.js";
 import { answerText, givenValues, initialValues } from "./forms.js";
 import { Icon } from "./icons.js";
 import { SourcePanel } from "./panels.js";
-import { playPublic } from "./public_turns.js";
+import { playPublic, reopenPublic } from "./public_turns.js";
 import { upload, uploadValues } from "./runs.js";
 import { t } from "./texts.js";
 import { goOn, newTurn, settle, STOPPED } from "./turn.js";
 
+const TALK = "ragflow-lg-talk";
+const PAUSE_ID = /^[0-9a-f]{32}$/;
 const PICTURE = /^data:image\/(png|jpeg|gif|webp);base64,/;
 
 /** @param {{agent: string, apiKey: string}} props */
 function EmbeddedChat({ agent, apiKey }) {
   const api = useMemo(() => Object.assign(new Api(apiKey, "../"), { visitor: readVisitor(apiKey) }), [apiKey]);
+  const talk = `${TALK} ${apiKey} ${agent}`;
+  const session = useRef(readKept(talk));
   const contact = useRef(/** @type {Promise<any> | null} */ (null));
   const [past, setPast] = useState(/** @type {import("./turn.js").Turn[]} */ ([]));
   const [turn, setTurn] = useState(/** @type {import("./turn.js").Turn | null} */ (null));
   const [problem, setProblem] = useState("");
-  const [isBusy, setBusy] = useState(false);
+  const [isBusy, setBusy] = useState(Boolean(session.current));
   const [chunk, setChunk] = useState(/** @type {any} */ (null));
   const running = useRef(/** @type {AbortController | null} */ (null));
   const openFile = useCallback((/** @type {string} */ path) => api.open(path), [api]);
@@ -40,6 +44,25 @@ function EmbeddedChat({ agent, apiKey }) {
     }
   }, [api, agent]);
 
+  const go = (/** @type {string} */ id) => {
+    session.current = id;
+    keep(talk, id);
+  };
+  useEffect(() => {
+    if (!session.current) return;
+    const control = new AbortController();
+    running.current = control;
+    reopenPublic(api, agent, session.current, control.signal).then((shown) => {
+      if (running.current !== control) return;
+      setPast(shown.earlier);
+      setTurn(shown.turn);
+    }).catch((error) => {
+      if (running.current !== control || control.signal.aborted) return;
+      if (error.status === 404) go("");
+      else setProblem(error.message);
+    }).finally(() => { if (running.current === control) setBusy(false); });
+  }, []);
+
   /**
    * @param {import("./turn.js").Turn} first @param {() => Promise<any>} build The body of the request.
    * @param {() => void} [undo] Shows what was there before, if nothing begins; without it, `first` is shown as failed.
@@ -53,10 +76,12 @@ function EmbeddedChat({ agent, apiKey }) {
     try {
       setTurn(first);
       await contact.current; // it makes the visitor known, to whom uploads and the session belong
-      const body = { session_id: first.sessionId, ...await build() };
+      const body = { session_id: session.current, ...await build() };
       const show = (/** @type {import("./turn.js").Turn} */ now) => {
         hasBegun = true;
-        if (running.current === control) setTurn(now);
+        if (running.current !== control) return;
+        go(now.sessionId);
+        setTurn(now);
       };
       show(await playPublic(api, agent, first, body, show, control.signal));
     } catch (/** @type {any} */ error) {
@@ -71,7 +96,7 @@ function EmbeddedChat({ agent, apiKey }) {
     }
   };
   const send = (/** @type {string} */ text, /** @type {File[]} */ files) => {
-    const first = { ...newTurn(text, files.map(({ name }) => ({ name }))), sessionId: turn?.sessionId ?? "" };
+    const first = newTurn(text, files.map(({ name }) => ({ name })));
     if (turn) setPast([...past, settle(turn)]);
     return follow(first, async () => {
       const values = begin ? await uploadValues(api, agent, givenValues(begin.fields, inputs)) : {};
@@ -89,8 +114,10 @@ function EmbeddedChat({ agent, apiKey }) {
         setPast(past);
         setTurn({ ...turn, pauses: turn.pauses.map((each) => (each.id === pause ? { ...each, values } : each)) });
       };
+      const others = turn.pauses.filter(({ id }) => id !== pause);
+      const body = { query: "", inputs: wrap(sent), pauses: PAUSE_ID.test(pause) ? [pause] : [] };
       setPast([...past, settle(turn)]);
-      await follow({ ...goOn(turn, answerText(sent, fields)), pauses: [] }, async () => ({ query: "", inputs: wrap(sent) }), undo);
+      await follow({ ...goOn(turn, answerText(sent, fields)), pauses: others }, async () => body, undo);
     } catch (/** @type {any} */ error) {
       setProblem(error.message);
     }
@@ -107,6 +134,7 @@ function EmbeddedChat({ agent, apiKey }) {
   const restart = () => {
     running.current?.abort();
     running.current = null;
+    go("");
     setPast([]);
     setTurn(null);
     setBusy(false);
@@ -122,7 +150,8 @@ function EmbeddedChat({ agent, apiKey }) {
       <h1>${begin ? shownTitle(begin.title) : ""}</h1>
       <button type="button" class="icon-button" aria-label=${t("newSession")} title=${t("newSession")} disabled=${!turn && !past.length}
         onClick=${restart}><${Icon} name="plus" /></button></header>
-    <${Chat} past=${past} turn=${turn} problem=${problem} problems=${{}} isBusy=${isBusy} begin=${begin}
+    <${Chat} past=${past} turn=${turn} problem=${problem} problems=${{}} isBusy=${isBusy}
+      isLoading=${isBusy && !turn && !past.length} begin=${begin}
       inputs=${inputs} onInputs=${setInputs} onSend=${send} onStop=${() => running.current?.abort()} onAnswer=${answer}
       onCite=${setChunk} onRetry=${send} onContinue=${continueRun} onRate=${rate} />
     ${chunk && html`<${SourcePanel} chunk=${chunk} onClose=${() => setChunk(null)} />`}

@@ -1,8 +1,11 @@
 /** Turns of embedded pages, through RAGFlow's route for them: it sends messages, forms and the end, and nothing else. */
 
-import { fold } from "./turn.js";
+import { begunOf } from "./runs.js";
+import { fold, reopen } from "./turn.js";
 
 /** @typedef {import("./turn.js").Turn} Turn */
+
+const LOOK_MS = 1000;
 
 /**
  * Play a turn to its end. It is cancelled when the visitor leaves.
@@ -10,14 +13,43 @@ import { fold } from "./turn.js";
  * @param {(turn: Turn) => void} show @param {AbortSignal} signal @returns {Promise<Turn>}
  */
 export async function playPublic(api, agent, first, body, show, signal) {
-  let now = first;
+  let now = { ...first, pauses: /** @type {any[]} */ ([]) };
   const headers = { "X-RAGFlow-On-Disconnect": "cancel" };
   const path = `api/v1/agentbots/${encodeURIComponent(agent)}/completions`;
   for await (const { data } of api.frames(path, { method: "POST", body, signal, headers })) {
     now = foldPublic(now, data);
-    show(now);
+    show({ ...now, pauses: first.pauses });
   }
+  if (now.status === "waiting") return { ...now, pauses: await readPauses(api, agent, now) };
   return now.status === "running" || now.status === "starting" ? { ...now, status: "succeeded" } : now;
+}
+
+/** @param {import("./api.js").Api} api @param {string} agent @param {string} session @returns {string} */
+function visitPath(api, agent, session) {
+  return api.path(agent, `sessions/${session}/visit`);
+}
+
+/**
+ * Return the forms that wait, each by itself: a stream has the fields of all in one.
+ * @param {import("./api.js").Api} api @param {string} agent @param {Turn} turn @returns {Promise<any[]>}
+ */
+async function readPauses(api, agent, turn) {
+  const stored = await api.request(visitPath(api, agent, turn.sessionId)).catch(() => null);
+  return stored?.pauses.length ? stored.pauses : turn.pauses;
+}
+
+/**
+ * Return the turns of a visitor's session, when none goes on: the visitor's leaving ends it.
+ * @param {import("./api.js").Api} api @param {string} agent @param {string} session @param {AbortSignal} signal
+ * @returns {Promise<{turn: Turn | null, earlier: Turn[]}>}
+ */
+export async function reopenPublic(api, agent, session, signal) {
+  for (;;) {
+    const stored = await api.request(visitPath(api, agent, session), { signal });
+    const run = begunOf(stored.runs);
+    if (run?.status !== "running") return { ...reopen(stored, run, stored.runs, null), ...(run ? {} : { turn: null }) };
+    await new Promise((done) => setTimeout(done, LOOK_MS));
+  }
 }
 
 /** @param {Turn} turn @param {any} frame A frame of RAGFlow. @returns {Turn} */

@@ -135,7 +135,7 @@ async function listRuns(api, agent, session, count) {
 }
 
 /** @param {any[]} runs Newest first. @returns {any | null} */
-function begunOf(runs) {
+export function begunOf(runs) {
   return runs.find((run) => run.status !== "refused") ?? runs[0] ?? null;
 }
 

@@ -89,6 +89,9 @@ async def test_visitors_neither_see_nor_approve_calls(server: AppServer) -> None
     assert (form["data"]["inputs"], "pay 100" in str(received)) == ({}, False)
     session = form["session_id"]
     base = f"{server.url}/native/v1/agents/{agent_id}"
+    seen = await server.client.get(f"{base}/sessions/{session}/visit", headers=page)
+    assert [(shown["id"], shown["fields"]) for shown in seen.json()["pauses"]] == [("", {})]
+    assert "pay 100" not in seen.text
     (pause,) = (await server.client.get(f"{base}/sessions/{session}/pauses")).json()
     for answer in ({"query": "approve"}, {"query": "", "inputs": answers(pause["fields"], "approve")}):
         body = {**answer, "session_id": session, "stream": False}

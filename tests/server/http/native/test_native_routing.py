@@ -17,7 +17,10 @@ STREAMS = {"native_stream_new_run", "native_follow_run"}
 PICTURES = {"native_draw", "native_get_run_file"}
 
 
-RATING = "PUT /native/v1/agents/{agent_id}/runs/{run_id}/feedback"
+OF_VISITORS = {
+    "PUT /native/v1/agents/{agent_id}/runs/{run_id}/feedback",
+    "GET /native/v1/agents/{agent_id}/sessions/{session_id}/visit",
+}
 
 
 async def document(folder: Path) -> dict[str, Any]:
@@ -44,7 +47,7 @@ async def test_the_document_is_valid_and_complete(tmp_path: Path) -> None:
         where = f"{method} {path}"
         assert operation["summary"], where
         assert operation["description"], where
-        is_public, is_of_visitors = "/shared/" in path, path.startswith("/native/v1/files") or where == RATING
+        is_public, is_of_visitors = "/shared/" in path, path.startswith("/native/v1/files") or where in OF_VISITORS
         page_key: list[dict[str, list[str]]] = [{"BetaKey": []}] if is_of_visitors else []
         assert operation.get("security", []) == ([] if is_public else [{"ApiKey": []}, *page_key]), where
         assert {"413", "422", "429", "500", "503"} <= set(operation["responses"]), where

@@ -5,9 +5,12 @@ from typing import Any
 
 import orjson
 import pytest
+from httpx import Response
 
+from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.server.agents.file_store import FILE_LIMITS
 from ragflow_lg.server.http.shared.auth import VISITOR_HEADER
+from ragflow_lg.server.runs.run_control import RunControl
 from ragflow_lg.services.sessions import RunRecord, Trace
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, canvas, frames, says
@@ -184,3 +187,44 @@ async def test_visitors_continue_only_their_own_turns_after_they_have_stopped(se
     assert (refused.json()["code"], refused.json()["message"]) == (102, "Session not found!")
     continued = (await server.post(path, body, headers=one))["data"]
     assert (continued["data"]["content"], continued["session_id"]) == ("Fine.", session["id"])
+
+
+async def test_visitors_read_only_their_own_sessions(server: AppServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.model.replies += [Reply("<think>Hm.</think>Fine."), Reply(error=SECRET, repeat=True)]
+    beta, agent, form = await server.page(), await server.agent(MODEL), await server.agent(FORM)
+    opened = [await server.client.get(f"/agentbots/{agent}/inputs", headers=beta) for _ in range(2)]
+    one, other = ({**beta, VISITOR_HEADER: each.headers[VISITOR_HEADER]} for each in opened)
+    guest = server.stranger()
+
+    async def read(agent: str, session: str, headers: dict[str, str]) -> Response:
+        path = f"{server.url}/native/v1/agents/{agent}/sessions/{session}/visit"
+        return await guest.get(path, headers=headers)
+
+    begun = await server.post(f"/agentbots/{agent}/completions", {"query": "Hi", "stream": False}, headers=one)
+    session = begun["data"]["session_id"]
+    await server.post(
+        f"/agentbots/{agent}/completions", {"query": "Yes", "session_id": session, "stream": False}, headers=one
+    )
+    read_by_one = await read(agent, session, one)
+    shown = read_by_one.json()
+    assert [(each["role"], each["content"]) for each in shown["messages"]][:2] == [
+        ("user", "Hi"),
+        ("assistant", "Fine."),
+    ]
+    assert [(run["status"], run["error"]) for run in shown["runs"]] == [("failed", ""), ("succeeded", "")]
+    assert "4711" not in read_by_one.text
+    places = [(session, other), (session, beta), ("0" * 32, one)]
+    answers = [await read(agent, *place) for place in places]
+    answers += [await read(form, session, one), await read(agent, session, await server.page(agents=[form]))]
+    assert [answer.status_code for answer in answers] == [404] * 5
+    assert (await read(agent, session, {})).status_code == 401
+    asked = await server.post(f"/agentbots/{form}/completions", {"query": "Hi", "stream": False}, headers=one)
+    waits = (await read(form, asked["data"]["session_id"], one)).json()
+    assert [(pause["tips"], pause["node"]) for pause in waits["pauses"]] == [("Which size?", "")]
+
+    async def fail(*_: Any) -> None:
+        raise DatabaseError(SECRET)
+
+    monkeypatch.setattr(RunControl, "pauses", fail)
+    failed = await read(agent, session, one)
+    assert (failed.status_code, "4711" in failed.text) == (503, False)
