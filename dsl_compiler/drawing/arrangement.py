@@ -293,8 +293,8 @@ def _reach(distance: float, least: float) -> float:
     return max(least, distance / 2 if distance > 0 else min(-distance / 2, MAX_TURN))
 
 
-def _point(curve: Sequence[Point], t: float) -> Point:
+def _point(curve: tuple[Point, Point, Point, Point], t: float) -> Point:
     """Return the point of a curve at a share of its way."""
-    shares = (1 - t) ** 3, 3 * (1 - t) ** 2 * t, 3 * (1 - t) * t**2, t**3
-    x, y = (sum(share * point[axis] for share, point in zip(shares, curve, strict=True)) for axis in (0, 1))
-    return x, y
+    a, b, c, d = (1 - t) ** 3, 3 * (1 - t) ** 2 * t, 3 * (1 - t) * t**2, t**3
+    (ax, ay), (bx, by), (cx, cy), (dx, dy) = curve
+    return a * ax + b * bx + c * cx + d * dx, a * ay + b * by + c * cy + d * dy

@@ -49,7 +49,10 @@ def shorten_text(text: str, room: float, size: float) -> str:
 
 def wrap_text(text: str, room: float, size: float, max_lines: int) -> tuple[str, ...]:
     """Return a text in lines that fit into ``room`` pixels; the last one is cut."""
-    words, lines = list(_pieces(clean_text(text), room, size)), [""]
+    whole = clean_text(text)
+    if text_width(whole, size) <= room:
+        return (whole,)
+    words, lines = list(_pieces(whole, room, size)), [""]
     while words:
         line = lines[-1] + words[0]
         if not lines[-1] or text_width(line.rstrip(), size) <= room:

@@ -14,7 +14,7 @@ from ragflow_lg.base.errors import MAX_LISTED_ERRORS, BusyError, CompileError, R
 from ragflow_lg.base.worker_tasks import WorkerTask, worker_task
 from ragflow_lg.dsl.compatibility import canvas_of
 from ragflow_lg.dsl_compiler import check_canvas
-from ragflow_lg.dsl_compiler.drawing import sketch_source
+from ragflow_lg.dsl_compiler.drawing import Direction, Sketch, ThemeName, sketch_source, to_svg
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles
 from ragflow_lg.server.assembly.library import catalog
 from ragflow_lg.server.settings import Settings
@@ -211,3 +211,18 @@ def _is_unfilled(source: Any, pointer: str) -> bool:
         key = part.replace("~1", "/").replace("~0", "~")
         value = cast("dict[str, Any]", value).get(key) if isinstance(value, dict) else None
     return value == ""
+
+
+def draw_picture(
+    sketch: Sketch,
+    render: Callable[..., str | bytes] = to_svg,
+    *,
+    direction: Direction = "down",
+    theme: ThemeName,
+    is_editors: bool = True,
+) -> str | bytes:
+    """Draw a sketch for `draw_canvas`. If ``is_editors``, its nodes stand where the canvas says, if it says it.
+
+    It is here because a worker process loads the module of what it calls, and not the one of a route.
+    """
+    return render(sketch, direction=direction, theme=theme, as_in_editor=is_editors and sketch.has_positions)

@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.lenient_values import as_map
-from ragflow_lg.dsl_compiler.drawing import Direction, Sketch, ThemeName, to_mermaid, to_png, to_svg, to_text_drawing
+from ragflow_lg.dsl_compiler.drawing import Direction, ThemeName, to_mermaid, to_png, to_svg, to_text_drawing
 from ragflow_lg.server.agents.agent_versions import delete_version, find_version, publish
 from ragflow_lg.server.agents.canvas_file_agents import EXAMPLE
-from ragflow_lg.server.agents.drafts import draw_canvas, find_diagnostics
+from ragflow_lg.server.agents.drafts import draw_canvas, draw_picture, find_diagnostics
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.http.native.agent_cards import Kind, find_kind, find_picture, sketch_canvas
 from ragflow_lg.server.http.native.native_requests import PublishRequest
@@ -153,17 +153,10 @@ async def draw(
     settings, workers = app_state.settings_of(caller.tenant), app_state.services.workers
     render, kind = _FORMATS[format]
     if format in ("svg", "png"):
-        render = partial(_draw_picture, render, direction=direction, theme=theme, layout=layout)
+        render = partial(draw_picture, render=render, direction=direction, theme=theme, is_editors=layout == "editor")
     elif format == "mermaid":
         render = partial(render, direction=direction)
     return Response(await draw_canvas(workers, settings, document, render), media_type=kind)
-
-
-def _draw_picture(
-    render: Callable[..., str | bytes], sketch: Sketch, *, direction: Direction, theme: ThemeName, layout: Layout
-) -> str | bytes:
-    as_in_editor = layout == "editor" and sketch.has_positions
-    return render(sketch, direction=direction, theme=theme, as_in_editor=as_in_editor)
 
 
 @version_router.get("/versions", summary="List versions")

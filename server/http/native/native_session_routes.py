@@ -14,11 +14,11 @@ from starlette.responses import Response
 from ragflow_lg.base.errors import BusyError, RagflowLgError, RequestError, WorkLimitError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.checkpoints.sessions.session_pruning import PruneLimits
-from ragflow_lg.dsl_compiler.drawing import Sketch, ThemeName, to_svg
+from ragflow_lg.dsl_compiler.drawing import ThemeName
 from ragflow_lg.runs.runner import newest_run
 from ragflow_lg.runs.stored_steps import page_checkpoints
 from ragflow_lg.server.agents.agent_versions import find_version
-from ragflow_lg.server.agents.drafts import draw_canvas
+from ragflow_lg.server.agents.drafts import draw_canvas, draw_picture
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.feedback_repository import FeedbackRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionQuery, SessionRepository
@@ -292,10 +292,6 @@ async def _draw(app_state: AppState, version: VersionRow) -> dict[str, str]:
     settings, workers = app_state.settings_of(version.tenant), app_state.services.workers
     content = version.dsl.encode()
     return {
-        theme: (await draw_canvas(workers, settings, content, partial(_draw_svg, theme=theme))).decode()
+        theme: (await draw_canvas(workers, settings, content, partial(draw_picture, theme=theme))).decode()
         for theme in _THEMES
     }
-
-
-def _draw_svg(sketch: Sketch, *, theme: ThemeName) -> str:
-    return to_svg(sketch, direction="down", theme=theme, as_in_editor=sketch.has_positions)
