@@ -34,7 +34,7 @@ export function useDrawing(api, dsl) {
  */
 export function Graph({ read, turn, selected, onSelect, actions = [] }) {
   const frame = useRef(/** @type {HTMLElement | null} */ (null));
-  const [svg, setSvg] = useState("");
+  const [svg, setSvg] = useState(/** @type {SVGSVGElement | null} */ (null));
   const [problem, setProblem] = useState("");
   const [theme, setTheme] = useState(readTheme);
   const [view, setView] = useState(/** @type {GraphView | null} */ (null));
@@ -46,9 +46,9 @@ export function Graph({ read, turn, selected, onSelect, actions = [] }) {
     return () => { isCurrent = false; };
   }, [read, theme]);
   useEffect(() => {
-    const drawing = frame.current?.querySelector("svg");
-    if (!frame.current || !drawing) return undefined;
-    const made = new GraphView(frame.current, drawing);
+    if (!frame.current || !svg) return undefined;
+    frame.current.firstElementChild?.replaceChildren(svg);
+    const made = new GraphView(frame.current, svg);
     setView(made);
     return () => made.close();
   }, [svg]);
@@ -78,7 +78,7 @@ export function Graph({ read, turn, selected, onSelect, actions = [] }) {
       ${view && html`<${Tools} view=${view} onFind=${find} />`}
       <div class="picture" ref=${frame} tabindex="0" role="group" aria-label=${t("graphKeys")} onClick=${choose}
         onKeyDown=${(/** @type {any} */ event) => view && press(view, event, onSelect)}>
-        <div class="sheet" dangerouslySetInnerHTML=${{ __html: svg }}></div></div>
+        <div class="sheet"></div></div>
       ${!svg && !problem && html`<div class="skeleton" role="status" aria-label=${t("loading")}></div>`}
       ${view && selected && actions.length > 0 && html`<${NodeActions} key=${selected} view=${view} node=${selected}
         actions=${actions} />`}

@@ -125,7 +125,10 @@ function Piece({ clean }) {
   return html`<div class="piece" ref=${box} dangerouslySetInnerHTML=${{ __html: whole }}></div>`;
 }
 
-/** @param {string} svg @returns {string} A drawing of the server without anything that could act. */
+/** @param {string} svg @returns {SVGSVGElement | null} A drawing of the server without anything that could act. */
 export function cleanSvg(svg) {
-  return DOMPurify.sanitize(svg, { USE_PROFILES: { svg: true }, ADD_ATTR: ["data-node", "data-from", "data-to"], FORBID_TAGS: ["style", "a"] });
+  return DOMPurify.sanitize(svg, {
+    USE_PROFILES: { svg: true }, ADD_ATTR: ["data-node", "data-from", "data-to"], FORBID_TAGS: ["style", "a"], RETURN_DOM_FRAGMENT: true,
+    TRUSTED_TYPES_POLICY: null, // no page of ours demands them, and the browser would be asked about each attribute
+  }).querySelector("svg");
 }
