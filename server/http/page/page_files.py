@@ -5,6 +5,7 @@ They are at `/page`, at `/` if a browser asks for it, at `/docs`, at `/chat/AGEN
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
@@ -133,17 +134,21 @@ class _Files(StaticFiles):
             response = await super().get_response(path, scope)
         response.headers["Cache-Control"] = "no-cache"
         response.headers["Content-Security-Policy"] = _POLICY + (self._frame_origins if path == _CHAT else "'none'")
-        response.headers["Vary"] = "Accept"
+        response.headers.add_vary_header("Accept")
         return response
 
     def _script(self, name: str, request: Headers) -> Response:
-        script, etag = _join(name, max(file.stat().st_mtime_ns for file in FOLDER.rglob("*.js")))
-        response = Response(script, media_type="text/javascript", headers={"ETag": etag})
+        compressed, etag = _join(name, max(file.stat().st_mtime_ns for file in FOLDER.rglob("*.js")))
+        headers = {"ETag": etag, "Vary": "Accept-Encoding", "Content-Encoding": "gzip"}
+        if "gzip" not in request.get("Accept-Encoding", ""):
+            compressed = gzip.decompress(compressed)
+            del headers["Content-Encoding"]
+        response = Response(compressed, media_type="text/javascript", headers=headers)
         return NotModifiedResponse(response.headers) if self.is_not_modified(response.headers, request) else response
 
 
 @lru_cache(maxsize=len(_SCRIPTS))
 def _join(name: str, _changed_ns: int) -> tuple[bytes, str]:
-    """Return a script and its tag, made again when a module has changed."""
+    """Return a script, compressed, and its tag. It is made again when a module has changed."""
     script = join_scripts(FOLDER / "js" / name).encode()
-    return script, f'"{sha256(script).hexdigest()}"'
+    return gzip.compress(script, mtime=0), f'"{sha256(script).hexdigest()}"'
