@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragflow_lg.dsl_compiler.drawing.sketch import Sketch, SketchEdge, SketchNode
-from ragflow_lg.dsl_compiler.drawing.text_size import text_width, wrap_text
+from ragflow_lg.dsl_compiler.drawing.text_size import shorten_text, text_width, wrap_text
 
 Direction = Literal["right", "down"]
 Point = tuple[float, float]
@@ -21,7 +21,7 @@ Point = tuple[float, float]
 MIN_WIDTH, MAX_WIDTH = 160.0, 280.0
 HEAD, LINE_HEIGHT, CHIP_HEIGHT = 56.0, 17.0, 20.0
 """Height of a node with one line of title, of each further line, and of each tool. All sizes are in pixels."""
-TITLE_SIZE, KIND_SIZE, LABEL_SIZE, CHIP_SIZE = 13.5, 11.5, 11.5, 11.0
+TITLE_SIZE, KIND_SIZE, LABEL_SIZE, CHIP_SIZE = 14.0, 12.5, 12.0, 12.0
 ICON_SIZE, ICON_AT, TEXT_AT, INDENT = 30.0, 13.0, 54.0, 18.0
 """The square with a node's icon, its distance from two edges, and that of texts from the left and the right edge."""
 MAX_TITLE_LINES = 2
@@ -32,6 +32,7 @@ MARGIN, PADDING, BAR = 28.0, 18.0, 44.0
 """Around the drawing, around the nodes inside a container, and the height of a container's bar with its title."""
 MIN_GAP, MAX_GAP, SPACE = 56.0, 190.0, 32.0
 """Between two columns, which labels widen, and between two nodes of a column."""
+MAX_LABEL = MAX_GAP - 30
 APART, MAX_TURN = 16.0, 110.0
 """Between a node and one that it would cover, and from an edge's end to where it turns against the flow."""
 LABEL_AT = 0.85
@@ -48,10 +49,11 @@ class Box(Struct, frozen=True):
 
 
 class Wire(Struct, frozen=True):
-    """An edge as a curve, and the position of its label."""
+    """An edge as a curve, and its label with the middle of it."""
 
     edge: SketchEdge
     path: str
+    label: str
     label_x: float
     label_y: float
 
@@ -269,11 +271,19 @@ def _wire(edge: SketchEdge, source: Box, target: Box, direction: Direction) -> W
     """Return an edge as a curve that leaves and enters along the flow."""
     curve = _curve(source, target, direction)
     path = "M{:.1f},{:.1f} C{:.1f},{:.1f} {:.1f},{:.1f} {:.1f},{:.1f}".format(*(v for point in curve for v in point))
-    x, y = _point(curve, LABEL_AT)
-    start, end = curve[0], curve[3]
-    if direction == "right" and end[0] > start[0]:  # beside the target
-        x = min(x, end[0] - text_width(edge.label, LABEL_SIZE) / 2 - 12)
-    return Wire(edge, path, x, y)
+    return Wire(edge, path, *_place_label(edge.label, curve, target, direction))
+
+
+def _place_label(label: str, curve: Sequence[Point], target: Box, direction: Direction) -> tuple[str, float, float]:
+    """Return a label and its middle: beside the edge, or above its target if there is no room between its nodes."""
+    (x, y), start, end = _point(curve, LABEL_AT), curve[0], curve[3]
+    text = shorten_text(label, MAX_LABEL, LABEL_SIZE)
+    half = text_width(text, LABEL_SIZE) / 2
+    if direction == "down":
+        return text, x + (half + LABEL_SIZE / 2) * (1 if end[0] >= start[0] else -1), y
+    if 0 < end[0] - start[0] < half * 2 + LABEL_SIZE:
+        return text, target.x + half, target.y - LABEL_SIZE * 0.7
+    return text, min(x, end[0] - half - LABEL_SIZE), y + LABEL_SIZE * (1 if end[1] > start[1] else -1)
 
 
 def _curve(source: Box, target: Box, direction: Direction) -> tuple[Point, Point, Point, Point]:

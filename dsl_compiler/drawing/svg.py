@@ -17,7 +17,7 @@ from ragflow_lg.dsl_compiler.drawing import arrangement
 from ragflow_lg.dsl_compiler.drawing.arrangement import Direction, arrange, arrange_as_in_editor, title_lines
 from ragflow_lg.dsl_compiler.drawing.node_icons import icon_of
 from ragflow_lg.dsl_compiler.drawing.sketch import Mark, Sketch
-from ragflow_lg.dsl_compiler.drawing.text_size import shorten_text, text_width
+from ragflow_lg.dsl_compiler.drawing.text_size import shorten_text
 from ragflow_lg.dsl_compiler.langgraph_app.schemas import colour_of
 
 if TYPE_CHECKING:
@@ -115,13 +115,7 @@ def _template() -> Template:
         keep_trailing_newline=True,
     )
     sizes = {name: value for name, value in vars(arrangement).items() if name.isupper()}
-    functions = {
-        "colour_of": colour_of,
-        "icon_of": icon_of,
-        "shorten": shorten_text,
-        "text_width": text_width,
-        "title_lines": title_lines,
-    }
+    functions = {"colour_of": colour_of, "icon_of": icon_of, "shorten": shorten_text, "title_lines": title_lines}
     environment.filters["quoted"] = _quoted
     return environment.get_template("svg.jinja", globals={**sizes, **functions, "fonts": _FONTS, "marks": MARKS})
 

@@ -8,8 +8,10 @@ const DRAG_PX = 4;
 const TEXT_MARGIN = 12;
 const MOST_NARROWED = 1.12;
 const ELLIPSIS_PX = 12;
-const READABLE = 0.7;
+const READABLE = 0.75;
 const EDGE_PX = 24;
+/** The empty margin of a drawing, about: less than that is nothing. */
+const CUT_PX = 16;
 /** What the tools take at the lower edge of the frame, and the buttons below a node. */
 export const TOOLS_PX = 48;
 const ACTIONS_PX = 44;
@@ -260,12 +262,23 @@ export class GraphView {
     this.last = { x: event.clientX, y: event.clientY };
   }
 
+  /** Say at which sides the frame cuts the drawing: it fades there. */
+  fade() {
+    const [right, bottom] = [this.x + this.width * this.scale, this.y + this.height * this.scale];
+    const isCut = {
+      left: this.x < -CUT_PX, right: right > this.frame.clientWidth + CUT_PX,
+      top: this.y < -CUT_PX, bottom: bottom > this.frame.clientHeight + CUT_PX,
+    };
+    for (const [side, cuts] of Object.entries(isCut)) this.frame.style.setProperty(`--${side}`, cuts ? "var(--space-48)" : "0px");
+  }
+
   /** Show the place at the next frame of the browser. While it moves, the browser only composes what it has painted. */
   show() {
     this.request ??= requestAnimationFrame(() => {
       this.request = undefined;
       this.sheet.style.transform = `translate(${this.x}px, ${this.y}px) scale(${this.scale})`;
       this.sheet.style.willChange = "transform";
+      this.fade();
       clearTimeout(this.rest);
       this.rest = window.setTimeout(() => { this.sheet.style.willChange = ""; }, REST_MS);
       for (const listener of this.listeners) listener();

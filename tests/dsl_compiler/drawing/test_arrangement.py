@@ -1,12 +1,13 @@
 import random
 import re
 import time
-from itertools import pairwise
+from itertools import pairwise, product
 
 from msgspec.structs import replace
 
-from ragflow_lg.dsl_compiler.drawing.arrangement import Arrangement, Box, arrange, arrange_as_in_editor
+from ragflow_lg.dsl_compiler.drawing.arrangement import LABEL_SIZE, Arrangement, Box, arrange, arrange_as_in_editor
 from ragflow_lg.dsl_compiler.drawing.sketch import Sketch, SketchEdge, SketchNode
+from ragflow_lg.dsl_compiler.drawing.text_size import text_width
 
 
 def is_inside(inner: Box, outer: Box) -> bool:
@@ -95,6 +96,21 @@ def test_branches_keep_their_order_and_surround_their_source() -> None:
     nodes = tuple(SketchNode(id_, id_, "X", "") for id_ in "sabc")
     boxes = arrange(Sketch("", nodes, tuple(SketchEdge("s", id_) for id_ in "abc"))).boxes
     assert boxes["a"].y < boxes["b"].y == boxes["s"].y < boxes["c"].y
+
+
+def test_a_label_hides_neither_its_edge_nor_a_node() -> None:
+    for label, below, gap in product(("Refund", "A long category"), (-120, 0, 120), (20, 90, 200)):
+        nodes = (SketchNode("a", "A", "X", ""), SketchNode("b", "B", "X", ""))
+        places = {"a": (0.0, 0.0), "b": (160.0 + gap, float(below))}
+        arrangement = arrange_as_in_editor(Sketch("", nodes, (SketchEdge("a", "b", label),), places))
+        (wire,) = arrangement.wires
+        half, tall = text_width(wire.label, LABEL_SIZE) / 2, LABEL_SIZE / 2
+        rows = [wire.label_y - tall * 0.7, wire.label_y, wire.label_y + tall * 0.7]
+        points = [(wire.label_x + half * share, y) for share in (-1, -0.5, 0, 0.5, 1) for y in rows]
+        for box in arrangement.boxes.values():
+            assert not [p for p in points if box.x < p[0] < box.x + box.width and box.y < p[1] < box.y + box.height]
+        line = points_of(wire.path)
+        assert not [p for p in line if abs(p[0] - wire.label_x) < half and abs(p[1] - wire.label_y) < tall * 0.7]
 
 
 def test_the_label_of_a_steep_edge_stands_beside_its_target() -> None:
