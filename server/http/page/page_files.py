@@ -38,9 +38,16 @@ _SCRIPTS = frozenset({"main.js", "embedded.js", "shared.js", "reference.js"})
 """The scripts of the pages: modules of the folder ``js``, each with all that it imports."""
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    "media-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors "
+    "media-src 'self' data: blob:; connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors "
 )
 """Scripts are files of this server. Texts of models and canvases cannot load or send anything."""
+_DIAGRAM = "diagram.html"
+_DIAGRAM_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors "
+)
+"""Diagrams of models are drawn in a frame: it has styles of its own, but no origin, and can load and send nothing."""
 
 
 class PageFiles:
@@ -133,7 +140,9 @@ class _Files(StaticFiles):
         else:
             response = await super().get_response(path, scope)
         response.headers["Cache-Control"] = "no-cache"
-        response.headers["Content-Security-Policy"] = _POLICY + (self._frame_origins if path == _CHAT else "'none'")
+        policy = _DIAGRAM_POLICY if path == _DIAGRAM else _POLICY
+        framed_by = self._frame_origins if path in (_CHAT, _DIAGRAM) else "'none'"
+        response.headers["Content-Security-Policy"] = policy + framed_by
         response.headers.add_vary_header("Accept")
         return response
 

@@ -77,7 +77,8 @@ export function Markdown({ text, chunks = {}, onCite, isStreaming = false }) {
   const convert = (/** @type {import("./markdown_source.js").Block} */ block, /** @type {boolean} */ isLast) => {
     if (isLast) {
       const [last] = readBlocks(settle(block.raw)).blocks;
-      return last ? DOMPurify.sanitize(toHtml(last), OPTIONS) : "";
+      const clean = last ? DOMPurify.sanitize(toHtml(last), OPTIONS) : "";
+      return clean.replaceAll('<code data-language="mermaid"', "$& data-open"); // it may grow: nobody draws it yet
     }
     const key = `${language()}${Object.keys(block.links ?? {}).length ? JSON.stringify(block.links) : ""}${block.raw}`;
     const known = made.current.get(key) ?? DOMPurify.sanitize(toHtml(block), OPTIONS);

@@ -1,9 +1,10 @@
 /** What blocks of Markdown get after they are shown: heads of code, colours, formulas. Its libraries load when needed. */
 
-import { html, render, useState } from "../vendor/preact.js";
+import { html, render, useEffect, useState } from "../vendor/preact.js";
 import DOMPurify from "../vendor/purify.js";
 import { Icon } from "./icons.js";
 import { t } from "./texts.js";
+import { watchTheme } from "./theme.js";
 
 const MAX_CODE = 20_000;
 const MAX_FORMULA = 5_000;
@@ -17,12 +18,15 @@ const MATHML = {
 let highlighter = null;
 /** @type {any} */
 let temml = null;
+/** @type {((text: string) => Promise<string>) | null} */
+let drawDiagram = null;
 
 /** @param {HTMLElement} box A block whose HTML is sanitised. */
 export function enrich(box) {
   for (const table of box.querySelectorAll("table")) wrapTable(table);
   for (const code of /** @type {NodeListOf<HTMLElement>} */ (box.querySelectorAll("pre > code"))) addHead(code);
   addColours(box);
+  offerDrawings(box);
   drawFormulas(box);
 }
 
@@ -43,7 +47,6 @@ function addHead(code) {
   block.className = "code";
   block.dir = "ltr";
   const head = document.createElement("div");
-  head.className = "code-head";
   const pre = /** @type {HTMLElement} */ (code.parentElement);
   pre.replaceWith(block);
   block.append(head, pre);
@@ -52,15 +55,44 @@ function addHead(code) {
 
 /** @param {HTMLElement} code @param {any} head Rendered again when the names of languages are known. */
 function renderHead(code, head) {
-  render(html`<${CodeHead} name=${code.dataset.language ?? ""} text=${code.textContent ?? ""} />`, head);
+  render(html`<${CodeHead} name=${code.dataset.language ?? ""} text=${code.textContent ?? ""}
+    draw=${canBeDrawn(code) ? drawDiagram : null} />`, head);
 }
 
-/** @param {{name: string, text: string}} props */
-function CodeHead({ name, text }) {
+/** @param {HTMLElement} code @returns {boolean} Whether it is a diagram that is written completely. */
+function canBeDrawn({ dataset, textContent }) {
+  return dataset.language === "mermaid" && !("open" in dataset) && (textContent ?? "").length <= MAX_CODE;
+}
+
+/** @param {{name: string, text: string, draw: ((text: string) => Promise<string>) | null}} props */
+function CodeHead({ name, text, draw }) {
   const [isCopied, setCopied] = useState(false);
+  const [picture, setPicture] = useState("");
+  const [note, setNote] = useState({ kind: "hint", text: "" });
   const copy = () => navigator.clipboard?.writeText(text).then(() => setCopied(true), () => undefined);
-  return html`<span>${name === "mermaid" ? t("mermaid") : highlighter?.getLanguage(name)?.name ?? (name || t("code"))}</span>
-    <button type="button" onClick=${copy}><${Icon} name=${isCopied ? "check" : "copy"} /> ${t(isCopied ? "copied" : "copy")}</button>`;
+  const show = () => {
+    const end = (/** @type {string} */ drawn, text = "") => { setPicture(drawn); setNote({ kind: "problem", text }); };
+    setNote({ kind: "hint", text: t("isDrawing") });
+    draw?.(text).then(end, (error) => end("", t("notDrawn", { problem: error.message })));
+  };
+  useEffect(() => (picture ? watchTheme(show) : undefined), [picture]);
+  return html`<div class="code-head">
+      <span>${name === "mermaid" ? t("mermaid") : highlighter?.getLanguage(name)?.name ?? (name || t("code"))}</span>
+      ${draw && html`<button type="button" onClick=${picture ? () => setPicture("") : show}><${Icon} name=${picture ? "file" : "image"} />
+        ${" "}${t(picture ? "diagramSource" : "draw")}</button>`}
+      <button type="button" onClick=${copy}><${Icon} name=${isCopied ? "check" : "copy"} /> ${t(isCopied ? "copied" : "copy")}</button></div>
+    ${draw && html`<p class=${note.kind} role="status">${note.text}</p>`}
+    ${picture && html`<div class="diagram" role="img" aria-label=${t("mermaid")} tabindex="0"><img src=${picture} alt="" /></div>`}`;
+}
+
+/** @param {HTMLElement} box */
+function offerDrawings(box) {
+  const found = /** @type {HTMLElement[]} */ ([...box.querySelectorAll("code[data-language=mermaid]")]);
+  if (!found.length || drawDiagram) return;
+  import("./diagram.js").then((loaded) => {
+    ({ drawDiagram } = loaded);
+    for (const code of found) renderHead(code, code.closest(".code")?.firstElementChild);
+  }, () => undefined);
 }
 
 /** @param {HTMLElement} box */

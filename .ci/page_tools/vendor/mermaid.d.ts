@@ -1,0 +1,4 @@
+declare const mermaid: {
+  initialize(options: Record<string, unknown>): void;
+  render(id: string, text: string): Promise<{ svg: string }>;
+};
