@@ -1,10 +1,10 @@
 /** What blocks of Markdown get after they are shown: heads of code, colours, formulas. Its libraries load when needed. */
 
-import { html, render, useEffect, useState } from "../vendor/preact.js";
+import { html, render, useEffect, useRef, useState } from "../vendor/preact.js";
 import DOMPurify from "../vendor/purify.js";
 import { Icon } from "./icons.js";
 import { t } from "./texts.js";
-import { watchTheme } from "./theme.js";
+import { readTheme, watchTheme } from "./theme.js";
 
 const MAX_CODE = 20_000;
 const MAX_FORMULA = 5_000;
@@ -18,7 +18,8 @@ const MATHML = {
 let highlighter = null;
 /** @type {any} */
 let temml = null;
-/** @type {((text: string) => Promise<string>) | null} */
+/** @typedef {typeof import("./diagram.js").drawDiagram} Draw */
+/** @type {Draw | null} */
 let drawDiagram = null;
 
 /** @param {HTMLElement} box A block whose HTML is sanitised. */
@@ -64,19 +65,20 @@ function canBeDrawn({ dataset, textContent }) {
   return dataset.language === "mermaid" && !("open" in dataset) && (textContent ?? "").length <= MAX_CODE;
 }
 
-/** @param {{name: string, text: string, draw: ((text: string) => Promise<string>) | null}} props */
+/** @param {{name: string, text: string, draw: Draw | null}} props */
 function CodeHead({ name, text, draw }) {
   const [isCopied, setCopied] = useState(false);
   const [picture, setPicture] = useState("");
+  const head = useRef(/** @type {HTMLElement | null} */ (null));
   const [note, setNote] = useState({ kind: "hint", text: "" });
   const copy = () => navigator.clipboard?.writeText(text).then(() => setCopied(true), () => undefined);
   const show = () => {
     const end = (/** @type {string} */ drawn, text = "") => { setPicture(drawn); setNote({ kind: "problem", text }); };
     setNote({ kind: "hint", text: t("isDrawing") });
-    draw?.(text).then(end, (error) => end("", t("notDrawn", { problem: error.message })));
+    draw?.(text, readTheme()).then(end, (error) => end("", t("notDrawn", { problem: error.message || t("drawnTooLong") })));
   };
-  useEffect(() => (picture ? watchTheme(show) : undefined), [picture]);
-  return html`<div class="code-head">
+  useEffect(() => (picture ? watchTheme(() => head.current?.isConnected && show()) : undefined), [picture]);
+  return html`<div class="code-head" ref=${head}>
       <span>${name === "mermaid" ? t("mermaid") : highlighter?.getLanguage(name)?.name ?? (name || t("code"))}</span>
       ${draw && html`<button type="button" onClick=${picture ? () => setPicture("") : show}><${Icon} name=${picture ? "file" : "image"} />
         ${" "}${t(picture ? "diagramSource" : "draw")}</button>`}
@@ -88,7 +90,7 @@ function CodeHead({ name, text, draw }) {
 /** @param {HTMLElement} box */
 function offerDrawings(box) {
   const found = /** @type {HTMLElement[]} */ ([...box.querySelectorAll("code[data-language=mermaid]")]);
-  if (!found.length || drawDiagram) return;
+  if (!found.length || drawDiagram || box.closest(".run-file")) return; // a run file has no library for them
   import("./diagram.js").then((loaded) => {
     ({ drawDiagram } = loaded);
     for (const code of found) renderHead(code, code.closest(".code")?.firstElementChild);

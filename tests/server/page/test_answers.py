@@ -1,6 +1,8 @@
 """Answers in a real Chromium: Markdown well set, also while it is written, hostile or long."""
 
+import re
 from pathlib import Path
+from urllib.parse import unquote
 
 from playwright.async_api import Browser, expect
 
@@ -48,6 +50,24 @@ $\rule{100000em}{100000em}$
 
 <b data-cite="1" data-formula="inline" class="composer" id="app">bold</b>
 """
+DIAGRAMS = """```mermaid
+%%{init: {"theme": "forest", "securityLevel": "loose"}}%%
+flowchart TD
+  A["<img src=x onerror='parent.postMessage(1, `*`)'>one"] --> B{two}
+  click A "javascript:alert(1)"
+```
+
+```mermaid
+flowchart TD
+  A[--> B
+```
+
+```mermaid
+flowchart TD
+  A@{ img: "/page/icon.svg?stolen", label: "x" }
+```
+
+"""
 LONG = [
     f"## Part {part}\n\nSome **bold** words and `code`, {'word ' * 60}\n\n- one\n- two\n\n" for part in range(60)
 ] + ["The end."]
@@ -86,6 +106,42 @@ async def test_answers_are_well_set_and_harmless(browser: Browser, tmp_path: Pat
         assert box
         assert box["height"] < 3000
         assert await page.evaluate("window.hacked") is None
+
+
+async def test_a_diagram_is_drawn_without_harm_and_in_the_theme(browser: Browser, tmp_path: Path) -> None:
+    replies = [Reply(chunks=[DIAGRAMS[:100], DIAGRAMS[100:], "```mermaid\npie\n"], hangs=True)]
+    async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
+        page = shown.page
+        loaded: list[str] = []
+        page.on("response", lambda response: loaded.append(response.url))
+        await open_agent(server, page, MODEL)
+        await ask(page, "which?")
+        blocks = page.locator(".message.assistant .code")
+        await expect(blocks).to_have_count(4)
+        draw = blocks.get_by_role("button", name="Draw")
+        await expect(draw).to_have_count(3)  # the last one is not complete
+        assert not any("mermaid" in url for url in loaded)
+        await draw.first.click()
+        drawing = blocks.first.get_by_role("img", name="Mermaid diagram")
+        picture = drawing.locator("img")
+        await expect(drawing).to_be_visible()
+        await expect(blocks.first.locator("pre")).to_be_hidden()
+        light = await picture.get_attribute("src") or ""
+        assert "two" in unquote(light)
+        assert not re.search("onerror|javascript:|<script|#cde498", unquote(light))  # the last one is of the forest
+        assert await picture.evaluate("(image) => image.decode().then(() => image.naturalHeight)") > 100
+        await page.emulate_media(color_scheme="dark")
+        await expect(picture).not_to_have_attribute("src", light)
+        await blocks.first.get_by_role("button", name="Source").click()
+        await expect(blocks.first.locator("pre")).to_be_visible()
+        for at, problem in ((1, "It cannot be drawn: Parse error on line 3"), (2, "It cannot be drawn: ")):
+            await draw.nth(at).click()
+            await expect(blocks.nth(at).get_by_role("status")).to_contain_text(problem)
+            await expect(blocks.nth(at).locator("pre")).to_be_visible()
+        assert await page.locator("iframe").count() == 0
+        assert not any("stolen" in url for url in loaded)
+        assert all("Content Security Policy" in problem for problem in shown.problems)
+        shown.problems.clear()
 
 
 async def test_a_long_stream_keeps_its_frames(browser: Browser, tmp_path: Path) -> None:

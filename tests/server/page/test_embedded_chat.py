@@ -68,7 +68,7 @@ async def ask(frame: FrameLocator | Page, text: str) -> None:
 
 async def test_visitors_chat_in_a_frame_of_another_site(browser: Browser, tmp_path: Path) -> None:
     chunks = [chunk("c-rice", f"Rice needs water. {HOSTILE}")]
-    replies = [Reply(text=f"Hello {HOSTILE} [ID:61]."), Reply(text="Again.")]
+    replies = [Reply(text=f"Hello {HOSTILE} [ID:61]."), Reply(text='Again.\n\n```mermaid\npie\n"a": 1\n```')]
     knowledge = FakeKnowledge(chunks=[chunk("c-tea", "Tea."), *chunks])
     async with open_shop(browser, tmp_path, CITING, replies, knowledge=knowledge) as (server, page, frame, problems):
         await expect(frame.get_by_text("Hi there!")).to_be_visible()
@@ -78,6 +78,8 @@ async def test_visitors_chat_in_a_frame_of_another_site(browser: Browser, tmp_pa
         await frame.locator(".piece [data-cite]").click()
         await expect(frame.get_by_role("complementary")).to_contain_text("Rice needs water.")
         await ask(frame, "more")
+        await frame.locator(".code").get_by_role("button", name="Draw").click()
+        await expect(frame.get_by_role("img", name="Mermaid diagram")).to_be_visible()
         await expect(frame.locator(".message.assistant").last).to_contain_text("Again.")
         await expect(frame.locator(".message")).to_have_count(4)
         assert await page.frames[1].evaluate("window.hacked") is None

@@ -93,7 +93,7 @@ async def test_the_session_on_the_server_is_downloaded_with_hostile_texts(browse
     dsl = {**MODEL, "title": end}
     dsl["graph"] = {"nodes": [{"id": "LLM:0", "data": {"name": end}}], "edges": []}
     async with (
-        start_app(tmp_path, [Reply(text=f"Yes, $a^2$. {end}\n\n```js\nlet a;\n```")]) as server,
+        start_app(tmp_path, [Reply(text=f"Yes, $a^2$. {end}\n\n```js\nlet a;\n```\n\n```mermaid\npie\n```")]) as server,
         visit(browser, server.url, server.key) as shown,
     ):
         page = shown.page
@@ -108,6 +108,7 @@ async def test_the_session_on_the_server_is_downloaded_with_hostile_texts(browse
         await expect(page.locator(".message.assistant")).to_contain_text("Yes,")
         await expect(page.locator(".formula math")).to_have_count(1)
         await expect(page.locator(".hljs-keyword")).to_have_text("let")
+        await expect(page.locator(".code-head").last).to_have_text("Mermaid diagram Copy")  # it has no library
         await expect(page.locator(".message.user")).to_have_text(end)
         await expect(page.locator("h1")).to_contain_text("Helper </script>")
         await node(page, "LLM:0").click()

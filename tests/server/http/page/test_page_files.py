@@ -17,6 +17,22 @@ async def test_browsers_get_the_page_and_programs_the_greeting(server: AppServer
     assert (await client.post("/", headers=HTML)).status_code == 405
 
 
+async def test_a_diagram_has_styles_but_no_origin_and_no_way_out(server: AppServer) -> None:
+    policy = (await server.stranger().get("/page/diagram.html")).headers["content-security-policy"]
+    rules = dict(each.partition(" ")[::2] for each in policy.split("; "))
+    assert (rules["sandbox"], rules["default-src"], rules["script-src"]) == ("allow-scripts", "'none'", "'self'")
+    assert rules.keys() == {
+        "sandbox",
+        "default-src",
+        "script-src",
+        "style-src",
+        "base-uri",
+        "form-action",
+        "frame-ancestors",
+    }
+    assert rules["frame-ancestors"] == "'self'"
+
+
 async def test_a_page_with_a_trailing_slash_is_at_the_address_without_it(server: AppServer) -> None:
     chat = f"/chat/{'0' * 32}"
     client = server.stranger()
