@@ -19,7 +19,7 @@ async def test_browsers_get_the_page_and_programs_the_greeting(server: AppServer
 
 async def test_a_diagram_has_styles_but_no_origin_and_no_way_out(server: AppServer) -> None:
     policy = (await server.stranger().get("/page/diagram.html")).headers["content-security-policy"]
-    rules = dict(each.partition(" ")[::2] for each in policy.split("; "))
+    rules = {name: value for name, _, value in (each.partition(" ") for each in policy.split("; "))}
     assert (rules["sandbox"], rules["default-src"], rules["script-src"]) == ("allow-scripts", "'none'", "'self'")
     assert rules.keys() == {
         "sandbox",
