@@ -3,7 +3,8 @@
 /** @type {Record<string, [string, string]>} */
 export const ANSWER_TEXTS = {
   sources: ["Sources", "来源"],
-  page: ["page", "页"],
+  pageNumber: ["p. {page}", "第 {page} 页"],
+  lineNumbers: ["lines {from}–{to}", "第 {from}–{to} 行"],
   table: ["Table", "表格"],
   code: ["Code", "代码"],
   mermaid: ["Mermaid diagram", "Mermaid 图"],

@@ -11,10 +11,18 @@ export function citedChunks(message) {
     [String(chunk.citation_id ?? at), chunk]));
 }
 
-/** @param {any} chunk @returns {string} Its document, and the page if it is known. */
-function placeOf(chunk) {
-  const page = chunk.positions?.[0]?.[0];
-  return `${chunk.document_name ?? t("source")}${Number(page) > 0 ? `, ${t("page")} ${page}` : ""}`;
+/** @param {any} chunk @returns {string} Its document, and its page, heading or lines if they are known. */
+export function placeOf(chunk) {
+  return [chunk.document_name ?? t("source"), passageOf(chunk)].filter(Boolean).join(" · ");
+}
+
+/** @param {any} chunk @returns {string} */
+function passageOf(chunk) {
+  const [page = 0, left, right, from = 0, to = 0] = (chunk.positions?.[0] ?? []).map(Number);
+  if (page > 0) return [left, right, from, to].every((each) => each === page) ? "" : t("pageNumber", { page }); // RAGFlow counts chunks so
+  const headings = String(chunk.content ?? "").split("\n", 1)[0].split(" > ");
+  if (from > 0 && headings.length > 1) return /** @type {string} */ (headings.at(-1));
+  return from > 0 ? t("lineNumbers", { from, to }) : "";
 }
 
 /**

@@ -79,7 +79,10 @@ async def texts(page: Page, role: str) -> list[str]:
 
 
 async def test_a_citation_opens_its_chunk_also_in_a_stored_conversation(browser: Browser, tmp_path: Path) -> None:
-    chunks = [chunk("c-tea", "Tea."), chunk("c-rice", f"Rice needs water. {HOSTILE}", f"{HOSTILE}.pdf")]
+    chunks = [
+        chunk("c-tea", "Tea."),
+        chunk("c-rice", f"Rice needs water. {HOSTILE}", f"{HOSTILE}.pdf", positions=[[3, 0, 0, 7, 9]]),
+    ]
     replies = [Reply(text="As written [ID:60], and [ID:61].")]
     knowledge = FakeKnowledge(chunks=chunks)
     async with (
@@ -97,11 +100,11 @@ async def test_a_citation_opens_its_chunk_also_in_a_stored_conversation(browser:
             await expect(page.locator(".cite-card")).to_contain_text(f"{HOSTILE}.pdf")
             await page.keyboard.press("Escape")
             await expect(page.locator(".cite-card")).to_have_count(0)
-            await expect(page.locator(".sources button")).to_contain_text([f"{HOSTILE}.pdf"])
+            await expect(page.locator(".sources button")).to_have_text([f"1 {HOSTILE}.pdf · p. 3"])
             await chip.click()
             source = page.get_by_role("complementary")
             await expect(source).to_contain_text("Rice needs water.")
-            await expect(source.get_by_role("heading")).to_have_text(f"{HOSTILE}.pdf")
+            await expect(source.get_by_role("heading")).to_have_text(f"{HOSTILE}.pdf · p. 3")
             await page.reload()
             await expect(chip).to_have_attribute("data-cite", str(number))
         async with page.expect_download() as waiting:
