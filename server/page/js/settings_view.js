@@ -1,6 +1,7 @@
 /** The settings of the server as its operator sees them: what `doctor` finds, models, datasets, keys and schedules. */
 
 import { html, useEffect, useState } from "../vendor/preact.js";
+import { shownTitle } from "./agent_titles.js";
 import { DatasetForm } from "./dataset_form.js";
 import { Icon } from "./icons.js";
 import { ModelForm } from "./model_form.js";
@@ -152,17 +153,18 @@ function PageKeys({ api }) {
 
 /** @param {{api: import("./api.js").Api}} props */
 function Schedules({ api }) {
-  const { value, problem } = useAnswer(async () => {
+  const { value, problem, load } = useAnswer(async () => {
     const agents = (await api.agents()).slice(0, MAX_AGENTS);
     const lists = await Promise.all(agents.map(({ id }) => api.request(api.path(id, "schedules"))));
     return lists.flatMap(({ schedules }, at) =>
-      schedules.map((/** @type {any} */ each) => ({ ...each, agent: agents[at].title })));
+      schedules.map((/** @type {any} */ each) => ({ ...each, agent: agents[at] })));
   }, [api]);
   return html`<${Section} title=${t("schedules")} problem=${problem}><ul class="rows">
     ${value && !value.length && html`<li><span class="hint">${t("noSchedules")}</span></li>`}
     ${value?.map((/** @type {any} */ each) => html`<${Row} key=${each.id} icon="calendar-clock"
-      title=${html`${each.agent} <code>${each.cron}</code>`}
-      about=${each.next_ms.length ? t("nextAt", { time: new Date(each.next_ms[0]).toLocaleString(language()) }) : ""} />`)}
+      title=${html`${shownTitle(each.agent.title)} <code>${each.cron}</code>`}
+      about=${each.error || (each.next_ms.length ? t("nextAt", { time: new Date(each.next_ms[0]).toLocaleString(language()) }) : "")}
+      onRemove=${() => api.request(api.path(each.agent.id, `schedules/${each.id}`), { method: "DELETE" }).then(load)} />`)}
   </ul><//>`;
 }
 

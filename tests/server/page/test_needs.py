@@ -26,7 +26,9 @@ async def test_what_an_agent_lacks_is_mended_before_its_first_message(browser: B
         visit(browser, server.url, server.key) as shown,
     ):
         page = shown.page
-        await open_agent(server, page, SUPPORT)
+        agent = await open_agent(server, page, SUPPORT)
+        body = {"cron": "0 8 * * *", "query": "leave"}
+        (await server.client.post(f"{server.url}/native/v1/agents/{agent}/schedules", json=body)).raise_for_status()
         card = page.get_by_role("region", name="Not ready yet")
         await expect(card).to_contain_text(re.compile(r"^Not ready yet.*model qwen-max@Gate .*dataset d1 "))
 
@@ -64,6 +66,10 @@ async def test_what_an_agent_lacks_is_mended_before_its_first_message(browser: B
         assert SECRET not in await page.content()
         await models.get_by_role("listitem").filter(has_text="key is set").get_by_role("button", name="Remove").click()
         await expect(models).to_contain_text("No model can be used yet.")
+        schedules = page.get_by_role("region", name="Schedules")
+        await expect(schedules).to_contain_text("Helper 0 8 * * *")
+        await schedules.get_by_role("button", name="Remove").click()
+        await expect(schedules).to_contain_text("None yet.")
 
 
 async def test_a_question_is_asked_and_the_demo_chosen_with_a_click(browser: Browser, tmp_path: Path) -> None:
