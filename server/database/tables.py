@@ -221,6 +221,8 @@ class RunRow(Row):
     """The hash of what its user sent, ``""`` if that is not repeated, and then that of a request with a key."""
     restarts: Mapped[int] = mapped_column(Integer, default=0)
     """How often a server has continued the run after its own restart."""
+    nodes: Mapped[int | None] = mapped_column(Integer, default=None)
+    """How many nodes have run; None if that is not known."""
 
 
 class PauseTimeoutRow(Row):

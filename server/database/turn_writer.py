@@ -48,6 +48,8 @@ class ClosedRow(Struct, frozen=True):
     """Whether another process started the run and may have stored part of it."""
     stored_bytes: int = 0
     """Bytes that the turn has written to the session store."""
+    nodes: int | None = None
+    """How many nodes have run; None if that is not known."""
     pause_timeout_s: int = 0
     """How long a form waits for its answer if the agent does not say it; 0 for ever."""
 
@@ -74,6 +76,7 @@ async def write_turn(database: Database, tenant: str, turn: ClosedRow, *, is_rep
         run.status, run.end_ms, run.lease_token = end
         run.error, run.asked = turn.error, ""
         run.prompt_tokens, run.completion_tokens = turn.usage.prompt_tokens, turn.usage.completion_tokens
+        run.nodes = turn.nodes
         if not turn.has_begun:
             return True
         if turn.status == "waiting":

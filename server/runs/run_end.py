@@ -128,5 +128,6 @@ class Ending(Struct, eq=False):
             continued_run=run.continued_run,
             is_taken_over=self.is_taken_over,
             stored_bytes=stored_bytes,
+            nodes=len(run.collected.nodes) if self.replay is None else None,
             pause_timeout_s=app_state.settings.pauses.timeout_s,
         )

@@ -265,6 +265,8 @@ class AnswerText:
         """The sources of all Messages, such as ``chunks`` by number."""
         self.form: UserInputs | None = None
         """The last form."""
+        self.nodes: set[str] = set()
+        """The nodes that have started."""
 
     @property
     def tips(self) -> str:
@@ -287,7 +289,9 @@ class AnswerText:
                 text = "" if event.is_aside or (self._is_thinking and self._thinking == "omitted") else text
             self._pieces.append(text)
             return text
-        if isinstance(event, MessageEnd):
+        if isinstance(event, WireNodeStarted):
+            self.nodes.add(event.component_id)
+        elif isinstance(event, MessageEnd):
             self._message_start = len(self._pieces)
             reference = event.extras.get("reference")
             for name, part in reference.items() if isinstance(reference, dict) else ():

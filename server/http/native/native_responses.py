@@ -69,6 +69,7 @@ class RunAnswer(BaseModel):
     pauses: Annotated[list[PauseAnswer], Field(description="Open forms.")]
     checkpoint: Annotated[str, Field(description="Checkpoint at which it ended or waits; `fork` accepts it.")]
     usage: UsageAnswer
+    nodes: Annotated[int | None, Field(description="How many components have run; null until it ends.")] = None
     demo: Annotated[bool, Field(description="Whether the demo model answered.")] = False
     queue_position: Annotated[
         int, Field(description="Place among the runs that wait for a worker, from 1; 0 if it does not wait.")

@@ -1,19 +1,41 @@
 /** The box for the next message, with files and Begin's form. */
 
-import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
-import { Fields } from "./forms.js";
+import { html, useEffect, useState } from "../vendor/preact.js";
+import { Fields, useGrowing } from "./forms.js";
 import { Icon } from "./icons.js";
 import { t } from "./texts.js";
 
+/** @typedef {{text: string, files: File[]}} Written */
+
+/** What readers have written and not sent, by conversation. @type {Map<string, Written>} */
+const written = new Map();
+
 /**
- * @param {{begin: import("./begin.js").Begin | null, inputs: Record<string, any>, onInputs: (inputs: any) => void,
- *   isFirst: boolean, isBusy: boolean, isOffline?: boolean, isWaiting: boolean, problems: Record<string, string>,
- *   onSend: (text: string, files: File[]) => Promise<boolean | void>, onStop: () => void}} props `onSend` returns false if
- *   nothing has been sent.
+ * Return what is written in a conversation, and how to change it there, also after the reader has left it.
+ * @param {string} place
  */
-export function Composer({ begin, inputs, onInputs, isFirst, isBusy, isOffline, isWaiting, problems, onSend, onStop }) {
-  const [text, setText] = useState("");
-  const [files, setFiles] = useState(/** @type {File[]} */ ([]));
+function useWritten(place) {
+  const [, draw] = useState({});
+  const now = () => written.get(place) ?? { text: "", files: [] };
+  const write = (/** @type {Partial<Written>} */ change) => {
+    written.set(place, { ...now(), ...change });
+    draw({});
+  };
+  const setText = (/** @type {string | ((now: string) => string)} */ text) =>
+    write({ text: typeof text === "string" ? text : text(now().text) });
+  const setFiles = (/** @type {File[] | ((now: File[]) => File[])} */ files) =>
+    write({ files: typeof files === "function" ? files(now().files) : files });
+  return { ...now(), setText, setFiles };
+}
+
+/**
+ * @param {{place?: string, begin: import("./begin.js").Begin | null, inputs: Record<string, any>,
+ *   onInputs: (inputs: any) => void, isFirst: boolean, isBusy: boolean, isOffline?: boolean, isWaiting: boolean,
+ *   problems: Record<string, string>, onSend: (text: string, files: File[]) => Promise<boolean | void>,
+ *   onStop: () => void}} props `place` names the conversation; `onSend` returns false if nothing has been sent.
+ */
+export function Composer({ place = "", begin, inputs, onInputs, isFirst, isBusy, isOffline, isWaiting, problems, onSend, onStop }) {
+  const { text, files, setText, setFiles } = useWritten(place);
   const [isShown, setShown] = useState(false);
   const [isLate, setLate] = useState(false);
   const isTask = begin?.mode === "task";
@@ -70,16 +92,11 @@ export function Composer({ begin, inputs, onInputs, isFirst, isBusy, isOffline, 
 }
 
 /**
- * Return the place of a box that is as high as its text, and that has the focus where a keyboard is likely.
+ * Return the place of the box, which has the focus where a keyboard is likely.
  * @param {string} text @param {boolean} isFirst
  */
 function useBox(text, isFirst) {
-  const box = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
-  useLayoutEffect(() => {
-    if (!box.current) return;
-    box.current.style.height = "auto";
-    box.current.style.height = `${box.current.scrollHeight + 2}px`; // the style sheet says how high at most
-  }, [text]);
+  const box = useGrowing(text);
   useEffect(() => {
     const isFree = document.activeElement === document.body || document.activeElement?.closest(".sessions");
     if (isFirst && isFree && matchMedia("(hover: hover) and (pointer: fine)").matches) box.current?.focus({ preventScroll: true });

@@ -6,6 +6,7 @@ import { useBegin } from "./begin.js";
 import { saveConversation } from "./conversation_export.js";
 import { useOpenForms } from "./expiry.js";
 import { answerText, givenValues } from "./forms.js";
+import { useProblem } from "./problems.js";
 import { forkBefore, lastRun, loadSession, loadWithRun, paced, play, upload, uploadValues } from "./runs.js";
 import { GONE, useSessions } from "./sessions.js";
 import { t } from "./texts.js";
@@ -26,18 +27,17 @@ const LEFT = "left";
 export function useConversation({ api, agent, session, isOffline, onSession, onCompare, onVisit }) {
   const [past, setPast] = useState(/** @type {import("./turn.js").Turn[]} */ ([]));
   const [turn, setTurn] = useState(/** @type {import("./turn.js").Turn | null} */ (null));
-  const [problem, setProblem] = useState("");
   const [problems, setProblems] = useState(/** @type {Record<string, string>} */ ({}));
   const [isBusy, setBusy] = useState(false);
   const [isLoading, setLoading] = useState(Boolean(session));
   const running = useRef(/** @type {AbortController | null} */ (null));
   const opened = useRef("");
   const isMissed = useRef(false); // whether the session could not be loaded
-  const { begin, inputs, setInputs } = useBegin(() => api.request(api.path(agent, "begin")), [api, agent], isOffline);
-
-  const report = (/** @type {any} */ error) => setProblem(error.message);
+  const { begin, inputs, setInputs, isUnknown } = useBegin(() => api.request(api.path(agent, "begin")), [api, agent], isOffline);
+  const notice = useRef(""); // what the next conversation begins with
+  const { problem, setProblem, report } = useProblem(isOffline);
   const { version, draft, newest, saves, loadVersion, editDraft, saveDraft } = useVersion(api, agent, report);
-  const talks = useSessions(api, agent, session, onSession);
+  const talks = useSessions(api, agent, session, onSession, () => { notice.current = t("talkDeleted"); });
   const { sessions, listSessions } = talks;
 
   const { currentRun, canRerun, pair, setPair, setStoredRun, rerun, fork } = useTravel({
@@ -60,7 +60,8 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
     onVisit();
     setTurn(null);
     setPast([]);
-    setProblem("");
+    setProblem(notice.current);
+    notice.current = "";
     setStoredRun("");
     setLoading(Boolean(session));
     isMissed.current = false;
@@ -83,7 +84,8 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
     open(session).catch((error) => {
       if (opened.current !== session) return;
       setLoading(false);
-      setProblem(error.status === 404 ? GONE : error.message);
+      if (error.status === 404) setProblem(GONE);
+      else report(error);
       isMissed.current = true;
     });
   }
@@ -158,7 +160,7 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
       if (control.signal.aborted) return null;
       hasRun ||= Boolean(begun.runId);
       if (error instanceof ApiError && error.details?.fields) setProblems(readFields(error.details.fields));
-      else setProblem(error.message);
+      else report(error);
       return hasRun ? null : undefined;
     } finally {
       paint.flush();
@@ -271,12 +273,12 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
     await look();
   };
   const stop = () => turn?.runId && api.request(api.path(agent, `runs/${turn.runId}/cancel`), { method: "POST" })
-    .catch((error) => setProblem(error.message));
+    .catch(report);
 
   return {
     version, draft, newest, saves, editDraft, saveDraft, sessions, talks, past, turn, problem, problems, isBusy, isLoading, begin,
     inputs, report, setInputs, currentRun, canRerun, pair, setPair, rerun, fork, send, resend, save, answer, continueRun, stop,
-    turns, chosen, choose, chosenTurn, steps, giveUp,
+    turns, chosen, choose, chosenTurn, steps, giveUp, isUnknown,
   };
 }
 

@@ -4,11 +4,14 @@ import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { Dialog } from "./dialog.js";
 import { Menu } from "./menu.js";
 import { talkTitle } from "./sessions.js";
+import { ShareDialog } from "./sharing.js";
 import { t } from "./texts.js";
 
 /**
  * @typedef {{change: (id: string, change: {name?: string, pinned?: boolean}) => Promise<void>,
- *   remove: (id: string) => Promise<void>, report: (error: any) => void}} Changes What can happen to a conversation.
+ *   remove: (id: string, isRunning?: boolean) => Promise<void>, report: (error: any) => void, api: import("./api.js").Api,
+ *   sharePath: (id: string) => string, isShareable: boolean, onShared: (row: any, isShared: boolean) => void}} Changes What can
+ *   happen to a conversation.
  */
 
 /**
@@ -17,7 +20,7 @@ import { t } from "./texts.js";
  *   the server lists it. `items` stand between what changes its place in the list and what deletes it.
  */
 export function ConversationMenu({ label, row, changes, items = [] }) {
-  const [asked, setAsked] = useState(/** @type {""|"rename"|"delete"} */ (""));
+  const [asked, setAsked] = useState(/** @type {""|"rename"|"share"|"delete"} */ (""));
   const close = () => setAsked("");
   const all = [
     { label: t("rename"), icon: "pencil", onSelect: () => setAsked("rename") },
@@ -25,13 +28,17 @@ export function ConversationMenu({ label, row, changes, items = [] }) {
       label: t(row.pinned ? "unpin" : "pin"), icon: row.pinned ? "pin-off" : "pin",
       onSelect: () => { changes.change(row.id, { pinned: !row.pinned }).catch(changes.report); },
     },
+    ...(changes.isShareable ? [{ label: t("share"), icon: "share-2", onSelect: () => setAsked("share") }] : []),
     ...items,
     { label: t("deleteTalk"), icon: "trash-2", isDangerous: true, onSelect: () => setAsked("delete") },
   ];
   return html`<${Menu} label=${label} items=${all} />
     ${asked === "rename" && html`<${RenameDialog} name=${row.name} onClose=${close}
       onSave=${(/** @type {string} */ name) => changes.change(row.id, { name })} />`}
-    ${asked === "delete" && html`<${DeleteDialog} title=${talkTitle(row)} onClose=${close} onDelete=${() => changes.remove(row.id)} />`}`;
+    ${asked === "share" && html`<${ShareDialog} api=${changes.api} path=${changes.sharePath(row.id)} isShared=${row.shared} onClose=${close}
+      onChange=${(/** @type {boolean} */ isShared) => changes.onShared(row, isShared)} />`}
+    ${asked === "delete" && html`<${DeleteDialog} row=${row} onClose=${close}
+      onDelete=${(/** @type {boolean} */ isRunning) => changes.remove(row.id, isRunning)} />`}`;
 }
 
 /** @param {{name: string, onSave: (name: string) => Promise<void>, onClose: () => void}} props */
@@ -47,12 +54,13 @@ function RenameDialog({ name, onSave, onClose }) {
     <${Answers} name="save" isBusy=${isBusy} problem=${problem} /></form><//>`;
 }
 
-/** @param {{title: string, onDelete: () => Promise<void>, onClose: () => void}} props */
-function DeleteDialog({ title, onDelete, onClose }) {
-  const { problem, isBusy, submit } = useQuestion(onDelete);
+/** @param {{row: any, onDelete: (isRunning: boolean) => Promise<void>, onClose: () => void}} props */
+function DeleteDialog({ row, onDelete, onClose }) {
+  const isRunning = row.status === "running";
+  const { problem, isBusy, submit } = useQuestion(() => onDelete(isRunning));
   return html`<${Dialog} label=${t("deleteQuestion")} onClose=${onClose}><form class="question" onSubmit=${submit}>
-    <p><b>${title}</b></p><p class="hint">${t("deleteHint")}</p>
-    <${Answers} name="deleteTalk" isDangerous isBusy=${isBusy} problem=${problem} /></form><//>`;
+    <p><b>${talkTitle(row)}</b></p><p class="hint">${isRunning && `${t("deleteRuns")} `}${t("deleteHint")}</p>
+    <${Answers} name=${isRunning ? "stopAndDelete" : "deleteTalk"} isDangerous isBusy=${isBusy} problem=${problem} /></form><//>`;
 }
 
 /**

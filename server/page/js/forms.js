@@ -1,6 +1,6 @@
 /** Forms: of UserFillUp, which wait for an answer, and of Begin, which belong to the message. */
 
-import { html, useState } from "../vendor/preact.js";
+import { html, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
 import { Expiry } from "./expiry.js";
 import { Icon } from "./icons.js";
 import { Markdown } from "./markdown.js";
@@ -12,6 +12,20 @@ import { t } from "./texts.js";
  * @type {Map<string, Record<string, any>>}
  */
 const typed = new Map();
+
+/**
+ * Return the place of a box that is as high as its text.
+ * @param {string | null} text
+ */
+export function useGrowing(text) {
+  const box = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
+  useLayoutEffect(() => {
+    if (!box.current) return;
+    box.current.style.height = "auto";
+    box.current.style.height = `${box.current.scrollHeight + 2}px`; // the style sheet says how high at most
+  }, [text]);
+  return box;
+}
 
 /** @param {any} option @returns {string} The text that selects an option, as the server reads it. */
 function optionText(option) {

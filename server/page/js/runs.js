@@ -5,6 +5,8 @@ import { cut, fold } from "./turn.js";
 
 const RETRY_MS = 1000;
 const MAX_RETRIES = 120;
+const STOP_MS = 250;
+const MAX_STOP_TRIES = 40;
 
 /**
  * Begin a turn or go on with one, and follow it to its end. The page shows each state of the turn.
@@ -124,6 +126,19 @@ async function withOrigins(api, agent, messages, runs) {
  */
 export async function lastRun(api, agent, session) {
   return begunOf(await listRuns(api, agent, session, 10));
+}
+
+/**
+ * Stop what runs in a session, and wait until it has ended.
+ * @param {import("./api.js").Api} api @param {string} agent @param {string} session
+ */
+export async function stopRun(api, agent, session) {
+  const run = await lastRun(api, agent, session);
+  if (run?.status !== "running") return;
+  await api.request(api.path(agent, `runs/${run.id}/cancel`), { method: "POST" });
+  for (let tries = 0; tries < MAX_STOP_TRIES && (await loadSession(api, agent, session)).is_busy; tries++) {
+    await new Promise((done) => setTimeout(done, STOP_MS));
+  }
 }
 
 /**

@@ -26,7 +26,7 @@ export function SessionList({ api, agent, talks, session, changes, isBehind, onS
   const named = talks.sessions.filter((row) => talkTitle(row).toLowerCase().includes(text));
   const excerpts = new Map(found.map(({ id, excerpt }) => [id, excerpt]));
   const first = useRef(/** @type {HTMLElement | null} */ (null));
-  const remove = (/** @type {string} */ id) => changes.remove(id)
+  const remove = (/** @type {string} */ id, isRunning = false) => changes.remove(id, isRunning)
     .then(() => { setTimeout(() => first.current?.focus()); }); // its row goes, and its dialog closes before that
   const shown = [...named, ...found.filter((each) => !named.some(({ id }) => id === each.id))];
   return html`<nav class="sessions" aria-label=${t("sessions")} inert=${isBehind}>

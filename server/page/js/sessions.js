@@ -1,6 +1,7 @@
 /** The conversations of an agent: as many as the reader has asked for, looked at again from time to time. */
 
 import { useCallback, useEffect, useRef, useState } from "../vendor/preact.js";
+import { stopRun } from "./runs.js";
 import { language, t } from "./texts.js";
 
 const PAGE = 100;
@@ -22,13 +23,15 @@ export function talkTitle(row) {
 /**
  * Return the conversations of an agent, and how to change them.
  * @param {import("./api.js").Api} api @param {string} agent @param {string} session The open one, or "".
- * @param {(session: string) => void} onSession
+ * @param {(session: string) => void} onSession @param {() => void} onGone Is called before the reader leaves a conversation
+ *   that somebody else has deleted.
  */
-export function useSessions(api, agent, session, onSession) {
+export function useSessions(api, agent, session, onSession, onGone) {
   const [list, setList] = useState({ sessions: /** @type {any[]} */ ([]), hasMore: false, isShareable: false });
   const [known, setKnown] = useState(/** @type {any} */ (null));
   const pages = useRef(1);
   const newest = useRef(0);
+  const seen = useRef(""); // the open conversation, if the last list has had it
   const open = useRef(session);
   open.current = session;
   useEffect(() => () => { open.current = ""; }, []);
@@ -47,6 +50,14 @@ export function useSessions(api, agent, session, onSession) {
       isShareable = part.shareable;
     }
     setList({ sessions: [...rows.values()], hasMore, isShareable });
+    const id = open.current;
+    const isLost = id && seen.current === id && !rows.has(id);
+    seen.current = rows.has(id) ? id : "";
+    const path = api.path(agent, `sessions/${id}/pauses`);
+    if (isLost && await api.request(path).catch(({ status }) => status) === 404 && open.current === id) {
+      onGone();
+      onSession("");
+    }
   }, [api, agent]);
   useLooking(listSessions);
 
@@ -60,9 +71,13 @@ export function useSessions(api, agent, session, onSession) {
     note(await api.request(api.path(agent, `sessions/${id}`), { method: "PATCH", body }));
     await listSessions();
   };
-  const remove = async (/** @type {string} */ id) => {
-    await api.request(api.path(agent, `sessions/${id}`), { method: "DELETE" });
-    if (open.current === id) onSession("");
+  const remove = async (/** @type {string} */ id, isRunning = false) => {
+    const removal = () => api.request(api.path(agent, `sessions/${id}`), { method: "DELETE" });
+    await (isRunning ? stopRun(api, agent, id).then(removal) : removal());
+    if (open.current === id) {
+      seen.current = "";
+      onSession("");
+    }
     await listSessions();
   };
   /** The open conversation; it may be older than those that are listed. */

@@ -23,7 +23,7 @@ function showTime(ms) {
 
 /** @param {import("./turn.js").Turn} turn @returns {string} What is known of it in one line. */
 function factsOf(turn) {
-  const nodes = new Set(turn.visits.map((visit) => visit.node)).size;
+  const nodes = new Set(turn.visits.map((visit) => visit.node)).size || turn.nodeCount;
   const tokens = countTokens(turn.usage);
   return [
     nodes ? `${nodes} ${t(nodes === 1 ? "node" : "nodes")}` : "",

@@ -16,9 +16,9 @@ import { citedChunks } from "./citations.js";
  *   nodes: Record<string, NodeState>, order: string[], visits: Visit[], records: any[], calls: Call[],
  *   pauses: any[], downloads: any[], spoken: string[], status: string,
  *   error: string, usage: any, startMs: number, endMs: number, checkpoint: string, isDemo?: boolean,
- *   feedback?: import("./answer_tools.js").Feedback | null, stepsOf?: string,
+ *   feedback?: import("./answer_tools.js").Feedback | null, stepsOf?: string, nodeCount?: number,
  *   isEventless?: boolean}} Turn `stepsOf`: the run whose nodes and calls are to be loaded for it.
- *   `isEventless`: they are what the log of its nodes says.
+ *   `nodeCount`: how many nodes it has. `isEventless`: they are what the log of its nodes says.
  */
 
 /** The error of a run, and of its nodes, that a reader has stopped, in RAGFlow's words. */
@@ -101,7 +101,7 @@ export function storedTurns(messages, runs) {
     Object.assign(turn, {
       runId: message.run_id ?? "", status: !run || continued.has(run.id) ? "answered" : run.status, usage: player?.usage ?? null,
       startMs: player?.start_ms ?? 0, endMs: player && !isCopy(player) ? player.end_ms : 0, checkpoint: run?.checkpoint ?? "",
-      stepsOf,
+      stepsOf, nodeCount: player?.nodes ?? 0,
     });
     if (turn.status !== "answered") turn.error = run.error;
     if (isQuestion) turn.query = message.content;

@@ -1,9 +1,9 @@
 /** One turn of the conversation: the question, the line of facts, the answer or what stands for it, its forms and tools. */
 
-import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { html, useEffect, useState } from "../vendor/preact.js";
 import { AnswerTools } from "./answer_tools.js";
 import { FileLink } from "./files.js";
-import { PauseForm } from "./forms.js";
+import { PauseForm, useGrowing } from "./forms.js";
 import { Icon } from "./icons.js";
 import { Markdown } from "./markdown.js";
 import { Speech } from "./speech.js";
@@ -55,7 +55,7 @@ export function TurnView(props) {
 /** @param {{text: string, files: any[], onEdit?: (text: string) => any}} props `onEdit` gives false if nothing was sent. */
 function Question({ text, files, onEdit }) {
   const [draft, setDraft] = useState(/** @type {string | null} */ (null));
-  const box = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
+  const box = useGrowing(draft);
   useEffect(() => { if (draft !== null) box.current?.focus(); }, [draft === null]);
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
@@ -65,7 +65,7 @@ function Question({ text, files, onEdit }) {
   };
   if (draft !== null) {
     return html`<form class="message user" onSubmit=${submit}>
-      <textarea ref=${box} rows="3" aria-label=${t("edit")} value=${draft}
+      <textarea ref=${box} rows="1" aria-label=${t("edit")} value=${draft}
         onInput=${(/** @type {any} */ e) => setDraft(e.target.value)}></textarea>
       <div class="row"><button class="primary" disabled=${!onEdit}>${t("resend")}</button>
         <button type="button" onClick=${() => setDraft(null)}>${t("cancel")}</button></div></form>`;

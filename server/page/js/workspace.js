@@ -1,6 +1,6 @@
 /** One agent: its conversations, the chat, the graph and the panels beside each other. */
 
-import { html, useCallback, useEffect, useMemo, useState } from "../vendor/preact.js";
+import { html, useCallback, useEffect, useMemo } from "../vendor/preact.js";
 import { Chat } from "./chat.js";
 import { useConversation } from "./conversation.js";
 import { ConversationMenu } from "./conversation_menu.js";
@@ -12,7 +12,6 @@ import { Opening } from "./ready_card.js";
 import { RunView, useRunView } from "./run_view.js";
 import { SessionList } from "./session_list.js";
 import { GONE, talkTitle } from "./sessions.js";
-import { ShareDialog } from "./sharing.js";
 import { language, t } from "./texts.js";
 
 /**
@@ -41,22 +40,33 @@ export function Workspace({ api, agent, session, layout, isOffline, onSession, o
   };
   const nodeTitleOf = useMemo(() => readTitles(talk.version?.dsl), [talk.version]);
   useEffect(() => { if (talk.begin) onTitle(talk.begin.title); }, [talk.begin?.title]);
-  const changes = { change: talk.talks.change, remove: talk.talks.remove, report: talk.report };
+  const { talks } = talk;
+  const changes = {
+    change: talks.change, remove: talks.remove, report: talk.report, api, isShareable: talks.isShareable,
+    sharePath: (/** @type {string} */ id) => api.path(agent, `sessions/${id}/share`),
+    onShared: (/** @type {any} */ row, /** @type {boolean} */ shared) => {
+      talks.note({ ...row, shared });
+      talks.listSessions();
+    },
+  };
   const isBehind = layout.drawer === "panel";
-  const list = useMemo(() => html`<${SessionList} api=${api} agent=${agent} talks=${talk.talks} session=${session} changes=${changes}
-    isBehind=${isBehind} onSession=${show} />`, [api, agent, session, talk.sessions, talk.talks.hasMore, isBehind, language()]); // not at each piece of a text
+  const list = useMemo(() => html`<${SessionList} api=${api} agent=${agent} talks=${talks} session=${session} changes=${changes}
+    isBehind=${isBehind} onSession=${show} />`, [api, agent, session, talk.sessions, talks.hasMore, isBehind, language()]); // not at each piece of a text
   const rate = (/** @type {string} */ runId, /** @type {any} */ feedback) => api.rate(agent, runId, feedback);
   const enlarge = html`<button type="button" class="icon-button enlarge" aria-label=${t(layout.isWhole ? "reduce" : "enlarge")}
     onClick=${layout.enlarge}><${Icon} name=${layout.isWhole ? "minimize-2" : "maximize-2"} /></button>`;
   const opening = (/** @type {boolean} */ isFirst) => html`<${Opening} api=${api} agent=${agent} begin=${talk.begin} saves=${talk.saves}
     isFirst=${isFirst} isDemo=${Boolean(talk.turn?.isDemo)} onAsk=${(/** @type {string} */ text) => talk.send(text, [])} />`;
 
+  if (talk.isUnknown) return html`<main><${Gone} title="agentGone" back=${html`<a class="button primary" href="#/">${t("toAgents")}</a>`} /></main>`;
   return html`<${FileAccess.Provider} value=${openFile}><div class="workspace" data-panel=${layout.panel} data-drawer=${layout.drawer}
     style=${{ "--share": `${layout.share}%` }}>
     ${list}
     <main class="talk" inert=${Boolean(layout.drawer)}>
-      ${talk.problem === GONE ? html`<${Gone} onNew=${() => onSession("")} />` : html`<${TalkHead} key=${session} api=${api} agent=${agent} talks=${talk.talks} changes=${changes} onSave=${talk.save} />
-      <${Chat} past=${talk.past} turn=${talk.turn} problem=${talk.problem} problems=${talk.problems} isBusy=${talk.isBusy} isLoading=${talk.isLoading}
+      ${talk.problem === GONE ? html`<${Gone} title="talkGone"
+        back=${html`<button type="button" class="primary" onClick=${() => onSession("")}>${t("newSession")}</button>`} />` : html`<${TalkHead} key=${session} row=${talks.own}
+        changes=${changes} onSave=${talk.save} />
+      <${Chat} place=${`${agent}/${session}`} past=${talk.past} turn=${talk.turn} problem=${talk.problem} problems=${talk.problems} isBusy=${talk.isBusy} isLoading=${talk.isLoading}
       isOffline=${isOffline} begin=${talk.begin}
       inputs=${talk.inputs} onInputs=${talk.setInputs} opening=${opening} onSend=${talk.send} onStop=${talk.stop} onAnswer=${talk.answer}
       onContinue=${() => talk.continueRun()} onGiveUp=${talk.giveUp} onCite=${cite} onResend=${talk.resend}
@@ -68,30 +78,22 @@ export function Workspace({ api, agent, session, layout, isOffline, onSession, o
   </div><//>`;
 }
 
-/** @param {{onNew: () => void}} props What stands for a conversation that has been deleted, or never was. */
-function Gone({ onNew }) {
-  return html`<section class="gone" role="alert"><${Icon} name="alert-triangle" /><h1>${t("talkGone")}</h1>
-    <p class="hint">${t("talkGoneHint")}</p>
-    <button type="button" class="primary" onClick=${onNew}>${t("newSession")}</button></section>`;
+/** @param {{title: string, back: any}} props What stands for a conversation or an agent that has been deleted, or never was. */
+function Gone({ title, back }) {
+  return html`<section class="gone" role="alert"><${Icon} name="alert-triangle" /><h1>${t(title)}</h1>
+    <p class="hint">${t("talkGoneHint")}</p>${back}</section>`;
 }
 
 /**
  * The name of the conversation that is open, and what can be done with it.
- * @param {{api: import("./api.js").Api, agent: string, talks: ReturnType<typeof import("./sessions.js").useSessions>,
- *   changes: import("./conversation_menu.js").Changes, onSave: (format: "md"|"json") => void}} props
+ * @param {{row: any, changes: import("./conversation_menu.js").Changes, onSave: (format: "md"|"json") => void}} props
  */
-function TalkHead({ api, agent, talks, changes, onSave }) {
-  const [isSharing, setSharing] = useState(false);
-  const row = talks.own;
+function TalkHead({ row, changes, onSave }) {
   const items = [
-    ...(talks.isShareable ? [{ label: t("share"), icon: "share-2", onSelect: () => setSharing(true) }] : []),
     { label: t("exportMarkdown"), icon: "download", onSelect: () => onSave("md") },
     { label: t("exportJson"), icon: "download", onSelect: () => onSave("json") },
   ];
   const title = row ? talkTitle(row) : t("newSession");
   return html`<header class="talk-head"><h1 title=${title}>${title}</h1>
-    ${row && html`<${ConversationMenu} label=${t("talkMenu")} row=${row} changes=${changes} items=${items} />`}
-    ${row && isSharing && html`<${ShareDialog} api=${api} path=${api.path(agent, `sessions/${row.id}/share`)} isShared=${row.shared}
-      onChange=${(/** @type {boolean} */ shared) => { talks.note({ ...row, shared }); talks.listSessions(); }}
-      onClose=${() => setSharing(false)} />`}</header>`;
+    ${row && html`<${ConversationMenu} label=${t("talkMenu")} row=${row} changes=${changes} items=${items} />`}</header>`;
 }

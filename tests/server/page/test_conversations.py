@@ -60,11 +60,10 @@ async def test_conversations_are_renamed_pinned_found_and_deleted(browser: Brows
         ]
 
         await choose_action(page, "Delete", OF_TALK)
-        await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-        await expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("already running")
-        shown.problems.clear()  # Chromium reports the status 409 as an error
-        await page.keyboard.press("Escape")
-        await page.get_by_role("button", name="Stop").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Stop and delete").click()
+        await expect(rows).to_have_count(3)
+        await expect(page.get_by_role("alert")).to_have_count(0)
+        shown.problems.clear()  # Chromium may report that the run which was followed is not there any more
 
         await page.get_by_role("link", name="Where is my parcel?").click()
         await expect(page.get_by_role("heading", level=1)).to_have_text("Where is my parcel?")
@@ -96,19 +95,32 @@ async def test_conversations_are_renamed_pinned_found_and_deleted(browser: Brows
         await name.fill("")
         await page.get_by_role("button", name="Save").click()
         await expect(page.get_by_role("heading", level=1)).to_have_text("Where is my parcel?")
+        await choose_action(other, "Rename", OF_TALK)
         await choose_action(page, "Delete", OF_TALK)
         await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         await expect(page.get_by_role("heading", level=1)).to_have_text("New conversation")
-        await expect(rows).to_have_count(3)
+        await expect(rows).to_have_count(2)
         await expect(page.get_by_role("textbox", name="Your message")).to_be_focused()
         await other.evaluate("dispatchEvent(new Event('focus'))")
-        await expect(other.locator(".sessions li")).to_have_count(3)
+        await expect(other.locator(".sessions li")).to_have_count(2)
+        await expect(other.get_by_role("alert")).to_have_text(
+            "The conversation was deleted elsewhere. This is a new one."
+        )
+        await expect(other.get_by_role("heading", level=1)).to_have_text("New conversation")
+        await expect(other.get_by_role("dialog")).to_have_count(0)
         await page.go_back()
         gone = page.get_by_role("alert").filter(has_text="This conversation is not here")
         await expect(gone).to_be_visible()
         await expect(page.get_by_role("textbox", name="Your message")).to_have_count(0)
         await gone.get_by_role("button", name="New conversation").click()
         await expect(page.get_by_role("heading", level=1)).to_have_text("New conversation")
+
+        await page.goto(f"{server.url}/#/{'0' * 32}")
+        await expect(page.get_by_role("alert")).to_contain_text("Agent not found")
+        await expect(page.get_by_role("alert")).to_have_count(1)
+        await expect(page.get_by_role("textbox")).to_have_count(0)
+        await page.get_by_role("link", name="All agents").click()
+        await expect(page.get_by_role("heading", name="Agents")).to_be_visible()
         shown.problems.clear()  # the server has said 404
 
 
@@ -178,14 +190,22 @@ async def test_what_a_reader_does_stays_with_its_conversation(browser: Browser, 
         await page.reload()
         await expect(head).to_have_text("Alpha")
         await page.get_by_role("link", name="Beta").click()
+        box = page.get_by_role("textbox", name="Your message")
+        await box.fill("Half a question")
         for action in ("Rename", "Share …", "Delete"):
             await choose_action(page, action, OF_TALK)
             await expect(page.get_by_role("dialog")).to_be_visible()
             await page.go_back()  # which a dialog does not prevent
             await expect(head).to_have_text("Alpha")
             await expect(page.get_by_role("dialog")).to_have_count(0)
+            await expect(box).to_have_value("")
             await page.go_forward()
             await expect(head).to_have_text("Beta")
+            await expect(box).to_have_value("Half a question")
+        await page.locator(".sessions li").filter(has_text="Beta").hover()
+        await choose_action(page, "Share …", "Menu: Beta")
+        await expect(page.get_by_role("dialog", name="Share this conversation")).to_be_visible()
+        await page.keyboard.press("Escape")
 
         await page.route("**/upload*", hold)
         await page.get_by_label("Attach files").set_input_files(

@@ -32,6 +32,7 @@ async def test_a_run_is_started_and_shown(server: AppServer) -> None:
             agent_id,
             [],
         )
+        assert run["nodes"] == 2
         assert (await client.get(f"/runs/{run['id']}")).json() == run
         again = (await client.post("/runs", json={"query": "pong", "session_id": run["session_id"]})).json()
         assert again["session_id"] == run["session_id"]
