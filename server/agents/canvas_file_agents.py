@@ -133,10 +133,12 @@ class CanvasFiles:
             agent.version_id = version.id
             await agents.create(agent, version)
             return agent.id
-        draft = await agents.version(agent.id, agent.version_id)
+        draft, about = await agents.version(agent.id, agent.version_id), _describe(file, text)
         if draft is None or draft.dsl != dsl:
             version = build_version(app_state.new_id(), agent.id, title, dsl, now, is_released=False)
-            await agents.change(agent.id, {"update_ms": now, **_describe(file, text)}, version)
+            await agents.change(agent.id, {"update_ms": now, **about}, version)
+        elif (agent.translations or "") != about["translations"]:
+            await agents.change(agent.id, {"translations": about["translations"]}, None)
         return agent.id
 
     async def _check(self, file: Path, text: str) -> str:
@@ -176,11 +178,21 @@ async def _follow(files: CanvasFiles) -> None:
 def _describe(file: Path, text: str) -> dict[str, str]:
     """Return what an exported file says of its canvas. The files of a folder ``examples`` are examples."""
     document = as_map(orjson.loads(text))
-    texts = document.get("description")
+    titles, texts = as_map(document.get("title")), document.get("description")
     description = texts if isinstance(texts, str) else as_text(as_map(texts).get("en"))
+    translations = {
+        language: {"title": as_text(titles.get(language)), "description": as_text(as_map(texts).get(language))}
+        for language in titles
+        if language != "en"
+    }
     is_example = file.absolute().parent.name == "examples" or document.get("canvas_type") == EXAMPLE
     avatar = as_text(document.get("avatar"))
-    return {"description": description, "avatar": avatar, "canvas_type": EXAMPLE if is_example else ""}
+    return {
+        "description": description,
+        "translations": orjson.dumps(translations).decode() if translations else "",
+        "avatar": avatar,
+        "canvas_type": EXAMPLE if is_example else "",
+    }
 
 
 def _stamp(file: Path) -> tuple[int, int]:

@@ -67,6 +67,8 @@ class Need(NamedTuple):
     state: Literal["present", "missing", "not checked", "demo"]
     problem: str = ""
     """What is missing, and what to do."""
+    code: str = ""
+    """The code of a diagnostic that says the same."""
 
 
 class _Use(NamedTuple):
@@ -116,8 +118,8 @@ def list_needs(plan: Plan, settings: Settings) -> tuple[Need, ...]:
         if has_no_key and (kind, name) == ("model", ""):
             needs.append(Need(kind, name, tuple(titles), "demo", NO_KEY))
         elif check := checks.by_kind.get(kind):
-            problem = check(name)[1]
-            needs.append(Need(kind, name, tuple(titles), "missing" if problem else "present", problem))
+            code, problem = check(name)
+            needs.append(Need(kind, name, tuple(titles), "missing" if problem else "present", problem, code))
         else:
             needs.append(Need(kind, name, tuple(titles), "not checked" if kind == "address" else "present"))
     ranks = {kind: rank for rank, kind in enumerate(LABELS)}
@@ -158,7 +160,7 @@ def _unset(plan: Plan) -> Iterator[Need]:
             for code, _, path, message, hint in part.spec.lint(part.params):
                 if code in UNSET:
                     problem = f"{message} {hint}"
-                    yield Need("parameter", str(path[0]), (node.title or node.id,), "missing", problem)
+                    yield Need("parameter", str(path[0]), (node.title or node.id,), "missing", problem, code)
             if part.canvas is not None:
                 yield from _unset(part.canvas.plan)
 

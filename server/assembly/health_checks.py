@@ -73,16 +73,16 @@ def _probe_families(settings: Settings) -> list[CheckResult]:
     return results
 
 
-async def probe_integrations(settings: Settings) -> list[CheckResult]:
-    """Return what the integrations report. A probe that fails is a failure."""
-    results: list[CheckResult] = []
+async def probe_integrations(settings: Settings) -> dict[str, list[CheckResult]]:
+    """Return what each integration reports. A probe that fails is a failure."""
+    results: dict[str, list[CheckResult]] = {}
     for name, integration in find_integrations().integrations.items():
         if integration.probe:
             try:
-                results += await integration.load(integration.probe)(settings)
+                results[name] = await integration.load(integration.probe)(settings)
             except Exception as error:  # noqa: BLE001 - third-party code may raise anything
                 found = error if isinstance(error, RagflowLgError) else integration.blame(integration.probe, error)
-                results.append(CheckResult(False, f"the integration {name} cannot be checked", str(found)))
+                results[name] = [CheckResult(False, f"the integration {name} cannot be checked", str(found))]
     return results
 
 
@@ -103,21 +103,20 @@ def _probe_keys(settings: Settings) -> list[CheckResult]:
     return [CheckResult(True, f"sessions are encrypted with the key {keys.current!r}")] if keys is not None else []
 
 
-async def check_health(settings: Settings, checkpoint: str = "") -> list[CheckResult]:
-    """Return the findings of all checks. ``checkpoint`` replaces the store of the settings."""
+async def check_health(settings: Settings, checkpoint: str = "") -> dict[str, list[CheckResult]]:
+    """Return the findings of all checks by what they are about. ``checkpoint`` replaces the store of the settings."""
     from ragflow_lg.checkpoints.backends import probe_store
     from ragflow_lg.server.assembly.library import catalog
     from ragflow_lg.server.assembly.server_probe import probe_server
     from ragflow_lg.server.assembly.unknown_names import find_unknown_names
 
-    return [
-        *await probe_store(checkpoint or settings.checkpoints, ttl_s=settings.checkpoint_ttl_s),
-        *_probe_keys(settings),
-        *await probe_server(settings),
-        *probe_models(settings),
-        *await probe_abilities(settings),
-        *probe_packages(catalog()),
-        *probe_tool_keys(settings),
-        *find_unknown_names(settings),
-        *await probe_integrations(settings),
-    ]
+    return {
+        "store": await probe_store(checkpoint or settings.checkpoints, ttl_s=settings.checkpoint_ttl_s),
+        "encryption": _probe_keys(settings),
+        "server": await probe_server(settings),
+        "models": [*probe_models(settings), *await probe_abilities(settings)],
+        "packages": probe_packages(catalog()),
+        "tools": probe_tool_keys(settings),
+        "settings": find_unknown_names(settings),
+        **await probe_integrations(settings),
+    }

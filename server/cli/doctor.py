@@ -38,7 +38,8 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
     from ragflow_lg.server.assembly.health_checks import check_health
     from ragflow_lg.server.settings import load_settings
 
-    findings = asyncio.run(check_health(load_settings(settings), checkpoint))
+    by_area = asyncio.run(check_health(load_settings(settings), checkpoint))
+    findings = [finding for found in by_area.values() for finding in found]
     for finding in findings:
         sys.stdout.write(f"{_mark(finding)}  {printable(finding.what)}\n")
         if finding.advice:

@@ -180,7 +180,7 @@ def database_file(url: str) -> Path | None:
     return Path(address.database or "").absolute() if address.get_backend_name() == "sqlite" else None
 
 
-NEWEST_VERSION = "nodes_of_runs"
+NEWEST_VERSION = "translations_of_agents"
 """The last of ``migrations/versions``."""
 
 _VERSION_TABLE = "alembic_version"

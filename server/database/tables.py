@@ -45,6 +45,8 @@ class AgentRow(Row):
     """The title in the form used for comparisons, unique among the agents in a category."""
     version_id: Mapped[str] = mapped_column(LineText(ID_CHARS))
     description: Mapped[str] = mapped_column(LARGE, default="")
+    translations: Mapped[str | None] = mapped_column(LARGE, default="")
+    """Titles and descriptions by language as JSON, which the agent's file has besides the English ones."""
     avatar: Mapped[str] = mapped_column(LARGE, default="")
     canvas_type: Mapped[str] = mapped_column(LineText(64), default="")
     canvas_category: Mapped[str] = mapped_column(LineText(32), default="agent_canvas")
@@ -56,6 +58,11 @@ class AgentRow(Row):
     """How long its forms wait for an answer; 0 for ever, None as the settings say."""
     pause_answer: Mapped[str] = mapped_column(LineText(16), default="")
     """What happens then, as in ``[pauses] answer``; ``""`` as the settings say."""
+
+    @property
+    def texts(self) -> Any:
+        """The translations as a value."""
+        return msgspec.json.decode(self.translations or "{}")
 
 
 class VersionRow(Row):

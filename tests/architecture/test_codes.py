@@ -1,12 +1,19 @@
 """The stable codes: unique, used, and explained in ``docs/diagnostics.md``."""
 
+import ast
 import pickle
 import re
 from typing import Any
 
 from ragflow_lg.base import errors
 from ragflow_lg.base.diagnostics import ADVICE, CODES, Diagnostic
-from ragflow_lg.base.errors import RagflowLgError
+from ragflow_lg.base.errors import BusyError, QuotaError, RagflowLgError, RequestError
+from ragflow_lg.component.parameter_help import parameters_of
+from ragflow_lg.server.assembly import health_checks
+from ragflow_lg.server.assembly.canvas_needs import need_labels
+from ragflow_lg.server.assembly.library import catalog
+from ragflow_lg.server.http.native import problem_details
+from ragflow_lg.server.settings import Settings
 from tests.architecture.sources import ROOT, sources
 from tests.harness.rows import each_row
 
@@ -82,3 +89,39 @@ def test_errors_survive_pickling(kind: type[RagflowLgError]) -> None:
 def test_there_is_advice_for_every_code() -> None:
     assert set(ADVICE) == set(CODES)
     assert all(advice.endswith(".") for advice in ADVICE.values())
+
+
+def chinese_texts() -> dict[str, dict[str, str]]:
+    """Return the page's texts for what the server sends, by kind and code."""
+    text = (ROOT / "server" / "page" / "js" / "server_texts.js").read_text("utf-8")
+    kinds = re.findall(r"^  (\w+): \{\n(.*?)^  \},$", text, re.MULTILINE | re.DOTALL)
+    return {kind: dict(re.findall(r'^    "?([\w-]+)"?: "(.+)",$', part, re.MULTILINE)) for kind, part in kinds}
+
+
+def problem_codes() -> set[str]:
+    """Return the codes of all refusals and failures: names in the native API, numbers in RAGFlow's."""
+    calls = [
+        node
+        for source in sources("server")
+        if "openai" not in source.path.parts
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "RequestError"
+    ]
+    given = [*(call.args[1] for call in calls if len(call.args) > 1)]
+    given += [word.value for call in calls for word in call.keywords if word.arg == "reason"]
+    codes = {str(value.value) for value in given if isinstance(value, ast.Constant)}
+    busy = QuotaError("tokens_day", 1, "tenant", "")
+    codes |= {str(RequestError("").number), str(BusyError("").number), busy.reason}
+    codes |= {problem_details.to_problem(example(kind)).code for kind in error_classes()}
+    return codes | set(problem_details._CODES.values())  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_the_page_has_a_chinese_text_for_everything_that_the_server_sends() -> None:
+    texts = chinese_texts()
+    assert texts["findings"].keys() == CODES.keys()
+    assert texts["problems"].keys() == problem_codes()
+    assert texts["needs"].keys() == need_labels().keys()
+    assert texts["checks"].keys() == (await health_checks.check_health(Settings(checkpoints=":memory:"))).keys()
+    known = {parameter.name for spec in catalog() for parameter in parameters_of(spec.params)}
+    assert texts["parameters"].keys() <= known
+    assert all(re.search(r"[\u4e00-\u9fff]", text) for part in texts.values() for text in part.values())

@@ -23,6 +23,7 @@ from ragflow_lg.server.http.native.native_requests import PublishRequest
 from ragflow_lg.server.http.native.native_responses import (
     CheckAnswer,
     DiagnosticAnswer,
+    Translations,
     VersionAnswer,
     VersionListAnswer,
     VersionWhole,
@@ -68,6 +69,7 @@ class AgentCard(BaseModel):
     id: str
     title: str
     description: str
+    translations: Translations
     picture: Annotated[str, Field(description="Its avatar as a data URL of a raster image; empty if it has none.")]
     kind: Annotated[Kind, Field(description="How it is used.")]
     is_example: bool
@@ -101,6 +103,7 @@ async def list_agents(
             AgentCard,
             row,
             description=row.description or "",
+            translations=row.texts,
             picture=find_picture(row),
             kind=find_kind(canvas, is_scheduled=row.id in scheduled),
             is_example=row.canvas_type == EXAMPLE,

@@ -220,6 +220,18 @@ class HistoryAnswer(BaseModel):
     has_more: bool
 
 
+class TranslationAnswer(BaseModel):
+    """What an agent is called in another language, as its canvas file says."""
+
+    title: str
+    description: str
+
+
+Translations = Annotated[
+    dict[str, TranslationAnswer], Field(description="Texts in other languages than English, by language.")
+]
+
+
 class VersionAnswer(BaseModel):
     """A version of an agent's canvas. The canvas in a version never changes."""
 

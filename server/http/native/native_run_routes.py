@@ -15,7 +15,7 @@ from ragflow_lg.dsl.forms import form_schema
 from ragflow_lg.runs.graph_input import check_begin
 from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.http.native.native_requests import ForkRequest, NoFields, RerunRequest, ResumeRequest, RunRequest
-from ragflow_lg.server.http.native.native_responses import RunAnswer, RunListAnswer, build_run_answer
+from ragflow_lg.server.http.native.native_responses import RunAnswer, RunListAnswer, Translations, build_run_answer
 from ragflow_lg.server.http.native.native_routing import Agent, Control, Page, PageSize, make_agent_router
 from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.native.run_responses import (
@@ -46,6 +46,7 @@ class BeginAnswer(BaseModel):
     """What a conversation begins with."""
 
     title: Annotated[str, Field(description="Title of the agent.")]
+    translations: Translations
     mode: Annotated[str, Field(description="`conversational`, `task` or `Webhook`. A task needs no `query`.")]
     prologue: Annotated[str, Field(description="Opening words; empty if none.")]
     fields: Annotated[dict[str, Any], Field(description="Fields of Begin's form, as declared in the canvas.")]
@@ -195,6 +196,7 @@ async def get_begin(
     fields: dict[str, Any] = getattr(params, "inputs", {})
     return BeginAnswer(
         title=agent.title,
+        translations=agent.texts,
         mode=getattr(params, "mode", ""),
         prologue=getattr(params, "prologue", None) or "",
         fields=fields,

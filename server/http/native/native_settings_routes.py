@@ -25,6 +25,7 @@ from ragflow_lg.server.assembly.model_list import list_models
 from ragflow_lg.server.assembly.model_trial import try_model
 from ragflow_lg.server.assembly.page_settings import NOTHING, PageSettings, store_page_settings
 from ragflow_lg.server.http.native.native_requests import Body, Line
+from ragflow_lg.server.http.native.native_responses import build_answer
 from ragflow_lg.server.http.native.native_routing import Agent, make_agent_router, make_native_router
 from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_turns
@@ -55,6 +56,7 @@ class NeedAnswer(BaseModel):
     users: Annotated[list[str], Field(description="Titles of the nodes that need it.")]
     state: Literal["present", "missing", "not checked", "demo"]
     message: Annotated[str, Field(description="What is wrong; empty if nothing is.")]
+    code: Annotated[str, Field(description="Code of a diagnostic that says the same.", examples=["model-unavailable"])]
     remedy: Annotated[str, Field(description="What to do in the settings.")]
 
 
@@ -107,6 +109,7 @@ def _build_need(need: Need) -> NeedAnswer:
         users=list(need.users),
         state=need.state,
         message=message and f"{message.rstrip('.')}.",
+        code=need.code,
         remedy=remedy,
     )
 
@@ -257,6 +260,7 @@ async def try_settings(body: TrialRequest, request: Request, caller: Authenticat
 class HealthAnswer(BaseModel):
     """The result of a check, as `ragflow-lg doctor` shows it."""
 
+    area: Annotated[str, Field(description="What it is about; an integration by its name.", examples=["store", "mcp"])]
     is_well: bool
     what: str
     advice: str
@@ -275,7 +279,7 @@ async def check_settings(request: Request, caller: Authenticated) -> HealthListA
     if refusal := _find_owner_problem(app_state, caller.tenant):
         raise RequestError(refusal, status=403)
     found = await check_health(app_state.settings_of(caller.tenant))
-    answers = [HealthAnswer(is_well=each.is_well, what=each.what, advice=each.advice) for each in found]
+    answers = [build_answer(HealthAnswer, each, area=area) for area, checks in found.items() for each in checks]
     return HealthListAnswer(checks=answers)
 
 

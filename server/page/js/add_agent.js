@@ -4,7 +4,8 @@ import { html, useState } from "../vendor/preact.js";
 import { shownTitle } from "./agent_titles.js";
 import { Dialog } from "./dialog.js";
 import { Icon } from "./icons.js";
-import { t } from "./texts.js";
+import { OwnWords, Problem } from "./own_words.js";
+import { language, meaningOf, t } from "./texts.js";
 
 const SEVERITIES = ["error", "warning", "info"];
 /** @type {Record<string, string>} */
@@ -23,7 +24,7 @@ export async function readCanvas(api, file) {
 function readTitle(text) {
   try {
     const { title } = JSON.parse(text);
-    const found = typeof title === "string" ? title : title?.en;
+    const found = typeof title === "string" ? title : title?.[language()] ?? title?.en;
     return typeof found === "string" ? found : "";
   } catch {
     return ""; // the check says what is wrong with the file
@@ -45,7 +46,7 @@ function groupFindings(found) {
 
 /**
  * @param {{api: import("./api.js").Api, draft: Draft, onClose: () => void,
- *   onOpen: (agent: string, title: string) => void}} props
+ *   onOpen: (agent: string, about: import("./agent_titles.js").About) => void}} props
  */
 export function AddDialog({ api, draft, onClose, onOpen }) {
   const [title, setTitle] = useState(draft.title);
@@ -54,7 +55,7 @@ export function AddDialog({ api, draft, onClose, onOpen }) {
   const create = async (/** @type {Event} */ event) => {
     event.preventDefault();
     try {
-      onOpen((await api.ragflow("agents", { body: { title, dsl: JSON.parse(draft.text) } })).id, title);
+      onOpen((await api.ragflow("agents", { body: { title, dsl: JSON.parse(draft.text) } })).id, { title });
     } catch (/** @type {any} */ error) {
       setProblem(error.message);
     }
@@ -65,7 +66,7 @@ export function AddDialog({ api, draft, onClose, onOpen }) {
       <input id="draft-title" autofocus value=${title} required onInput=${(/** @type {any} */ e) => setTitle(e.target.value)} /></div>`}
     ${diagnostics.length > 0 && html`<ul class="findings" aria-label=${t("findings")}>${groupFindings(diagnostics).map((group) => html`
       <${Finding} group=${group} />`)}</ul>`}
-    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <${Problem} text=${problem} />
     <footer class="row"><button type="button" onClick=${onClose}>${t("cancel")}</button>
       <button class="primary" disabled=${!runs}>${t("create")}</button></footer>
   </form><//>`;
@@ -74,8 +75,10 @@ export function AddDialog({ api, draft, onClose, onOpen }) {
 /** @param {{group: any[]}} props */
 function Finding({ group }) {
   const [{ severity, code, message, hint }] = group;
+  const meaning = meaningOf("findings", code);
   const places = group.map(({ line, column, title }) => [title, line ? `${line}:${column}` : ""].filter(Boolean).join(" "));
   return html`<li data-severity=${severity}><${Icon} name=${ICONS[severity]} label=${t(`severity-${severity}`)} />
-    <div><span>${message}</span>${hint && html`<span class="hint"> ${hint}</span>`}
+    <div>${meaning ? html`<${OwnWords} meaning=${meaning} text=${[message, hint].filter(Boolean).join(" ")} />`
+      : html`<span>${message}</span>${hint && html`<span class="hint"> ${hint}</span>`}`}
       <span class="hint place"><code>${code}</code> ${places.filter(Boolean).join(", ")}</span></div></li>`;
 }

@@ -2,8 +2,9 @@
 
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { AddDialog, readCanvas } from "./add_agent.js";
-import { shownTitle } from "./agent_titles.js";
+import { shownTexts } from "./agent_titles.js";
 import { Icon } from "./icons.js";
+import { Problem } from "./own_words.js";
 import { language, t } from "./texts.js";
 
 /** @type {Record<string, string>} */
@@ -23,7 +24,7 @@ function ago(ms) {
   return new Intl.RelativeTimeFormat(language(), { numeric: "auto" }).format(-Math.floor(seconds / size) || 0, unit);
 }
 
-/** @param {{api: import("./api.js").Api, onOpen: (agent: string, title: string) => void}} props */
+/** @param {{api: import("./api.js").Api, onOpen: (agent: string, about: import("./agent_titles.js").About) => void}} props */
 export function Agents({ api, onOpen }) {
   const [agents, setAgents] = useState(/** @type {any[] | null} */ (null));
   const [problem, setProblem] = useState("");
@@ -43,7 +44,7 @@ export function Agents({ api, onOpen }) {
   };
   const isOver = useDrop(read);
   const text = wanted.trim().toLowerCase();
-  const shown = (agents ?? []).filter((agent) => `${agent.title} ${shownTitle(agent.title)} ${agent.description}`.toLowerCase().includes(text));
+  const shown = (agents ?? []).filter((agent) => [agent.title, ...Object.values(shownTexts(agent))].join(" ").toLowerCase().includes(text));
   const own = shown.filter((agent) => !agent.is_example);
   const examples = shown.filter((agent) => agent.is_example);
   const add = html`<label class="button primary"><${Icon} name="plus" />${t("add")}<input class="hidden" type="file"
@@ -55,7 +56,7 @@ export function Agents({ api, onOpen }) {
       <input type="search" placeholder=${t("search")} aria-label=${t("search")} value=${wanted}
         onInput=${(/** @type {any} */ e) => setWanted(e.target.value)} />${!isEmpty && add}</header>
     ${!isEmpty && html`<p class="hint">${t("addHint")}</p>`}
-    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <${Problem} text=${problem} />
     ${!agents && !problem && html`<ul class="cards" aria-busy="true" aria-label=${t("loading")}>${FRAMES.map((each) => html`
       <li key=${each} class="card frame"></li>`)}</ul>`}
     ${isEmpty && html`<div class="drop-place"><${Icon} name="file" /><p>${t("dropExport")}</p>${add}</div>`}
@@ -120,7 +121,7 @@ function useLacks(api, agents) {
 
 /**
  * @param {{title: string, agents: any[], lacks: Record<string, number>,
- *   onOpen: (agent: string, title: string) => void}} props
+ *   onOpen: (agent: string, about: import("./agent_titles.js").About) => void}} props
  */
 function Cards({ title, agents, lacks, onOpen }) {
   if (!agents.length) return null;
@@ -128,14 +129,15 @@ function Cards({ title, agents, lacks, onOpen }) {
     <ul class="cards">${agents.map((agent) => html`<li key=${agent.id}><${Card} agent=${agent} lacks=${lacks[agent.id] ?? 0} onOpen=${onOpen} /></li>`)}</ul>`;
 }
 
-/** @param {{agent: any, lacks: number, onOpen: (agent: string, title: string) => void}} props */
+/** @param {{agent: any, lacks: number, onOpen: Parameters<typeof Agents>[0]["onOpen"]}} props */
 function Card({ agent, lacks, onOpen }) {
+  const { title, description } = shownTexts(agent);
   const facts = [t(`kind-${agent.kind}`)];
   if (agent.sessions) facts.push(`${agent.sessions} ${t(agent.sessions === 1 ? "oneTalk" : "talks")}`, ago(agent.last_use_ms));
-  return html`<button type="button" class="card" onClick=${() => onOpen(agent.id, agent.title)}>
+  return html`<button type="button" class="card" onClick=${() => onOpen(agent.id, agent)}>
     <${Sketch} nodes=${agent.nodes} edges=${agent.edges} />
-    <b>${agent.picture && html`<img src=${agent.picture} alt="" width="20" height="20" />`}${shownTitle(agent.title)}</b>
-    ${agent.description && html`<span class="about">${agent.description}</span>`}
+    <b>${agent.picture && html`<img src=${agent.picture} alt="" width="20" height="20" />`}${title}</b>
+    ${description && html`<span class="about">${description}</span>`}
     <span class="facts"><${Icon} name=${ICONS[agent.kind]} /><span>${facts.join(" · ")}</span>
       ${lacks > 0 && html`<span class="state" data-state="missing"><${Icon} name="alert-triangle" />${t("lacks", { count: lacks })}</span>`}
     </span></button>`;

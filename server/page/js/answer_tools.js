@@ -2,6 +2,7 @@
 
 import { html, useRef, useState } from "../vendor/preact.js";
 import { Icon } from "./icons.js";
+import { Problem } from "./own_words.js";
 import { t } from "./texts.js";
 
 const MAX_NOTE = 2000;
@@ -52,7 +53,7 @@ export function AnswerTools({ text, feedback, onRetry, onRate }) {
     ${given.note && html`<p class="hint given-note" dir="auto">“${given.note}”</p>`}
     ${isAsking && html`<${NoteForm} key=${given.rating} rating=${given.rating ?? "up"} onClose=${() => setAsking(false)}
       onSend=${async (/** @type {string} */ note) => { if (await store({ ...given, note })) setAsking(false); }} />`}
-    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <${Problem} text=${problem} />
   </div>`;
 }
 

@@ -1,6 +1,6 @@
 /** The server's APIs. The key is in memory and in the session storage, and goes into headers only. */
 
-import { t } from "./texts.js";
+import { loadMeanings, meaningOf, t } from "./texts.js";
 
 const KEY = "ragflow-lg-key";
 const VISITOR = "ragflow-lg-visitor";
@@ -119,7 +119,7 @@ export class Api {
     } catch (error) {
       if (signal?.aborted) throw error;
       this.onReach(false);
-      throw new ApiError(0, "unreachable", "The server cannot be reached.");
+      throw new ApiError(0, "unreachable", t("unreached"));
     }
     this.onReach(true);
     if (response.status === 401) this.onRefused();
@@ -139,7 +139,7 @@ export class Api {
    */
   async ragflow(path, options = {}) {
     const answer = await (await this.open(`api/v1/${path}`, options)).json();
-    if (answer.code !== 0) throw new ApiError(400, String(answer.code), answer.message);
+    if (answer.code !== 0) throw await tell(400, String(answer.code), answer.message);
     return answer.data;
   }
 
@@ -217,8 +217,17 @@ async function readProblem(response) {
   try {
     const body = await response.json();
     const error = body.error && typeof body.error === "object" ? body.error : body;
-    return new ApiError(response.status, String(error.code ?? ""), error.message || response.statusText, error.details);
+    return tell(response.status, String(error.code ?? ""), error.message || response.statusText, error.details);
   } catch {
-    return new ApiError(response.status, "", `The server answered with ${response.status}.`);
+    return new ApiError(response.status, "", t("answeredWith", { status: response.status }));
   }
+}
+
+/**
+ * @param {number} status @param {string} code @param {string} message @param {any} [details]
+ * @returns {Promise<ApiError>} Its message has in 中文 what the code means in the first line, then the server's own words.
+ */
+async function tell(status, code, message, details) {
+  await loadMeanings();
+  return new ApiError(status, code, [meaningOf("problems", code), message].filter(Boolean).join("\n"), details);
 }

@@ -5,7 +5,7 @@ import { initialValues } from "./forms.js";
 
 /**
  * @typedef {{title: string, mode: string, prologue: string, fields: Record<string, any>, is_demo?: boolean,
- *   avatar?: string}} Begin
+ *   avatar?: string, translations?: import("./agent_titles.js").About["translations"]}} Begin
  */
 
 /**

@@ -5,6 +5,7 @@ import { Composer } from "./composer.js";
 import { useFollowing } from "./follow.js";
 import { Icon } from "./icons.js";
 import { Markdown } from "./markdown.js";
+import { Problem } from "./own_words.js";
 import { language, t } from "./texts.js";
 import { TurnView } from "./turn_view.js";
 import { whole } from "./turns.js";
@@ -49,7 +50,7 @@ export function Chat(props) {
         ${isLoading && html`<div class="ghost wide" role="status" aria-label=${t("loading")}></div>`}
         ${hasPrologue && html`<article class="prologue"><${Markdown} text=${begin.prologue} /></article>`}
         ${show}
-        ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+        <${Problem} text=${problem} />
       </div>
     </div>
     <p key="said" class="unseen" aria-live="polite">${!isBusy && wasBusy.current && turn?.status === "succeeded" && t("answerComplete")}</p>

@@ -3,6 +3,7 @@
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { Markdown } from "./markdown.js";
 import { Costs } from "./model_calls.js";
+import { OwnWords, Problem } from "./own_words.js";
 import { loadFacts, nodeOf } from "./run_facts.js";
 import { isSame, toText } from "./shown_values.js";
 import { TextDiff } from "./text_diff.js";
@@ -47,7 +48,7 @@ export function Comparison({ api, agent, sessions, session, pair, stamp, titleOf
         ${runs.map((run) => html`<option value=${run.id} selected=${run.id === pair[at]}>
           ${nameRun(run, names[run.session_id])}
         </option>`)}</select></div>`)}</div>
-    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <${Problem} text=${problem} />
     ${!(pair[0] && pair[1]) && html`<p class="hint">${t("chooseRuns")}</p>`}
     ${facts.length === 2 && html`<${Sides} first=${facts[0]} second=${facts[1]} titleOf=${titleOf} onSelect=${onSelect} />`}
   </section>`;
@@ -80,7 +81,7 @@ function Sides({ first, second, titleOf, onSelect }) {
     <div class="pair">${sides.map(({ run, nodes }) => html`<article class="side-answer" data-status=${run.status}>
       <p class="hint">${t(run.status)} · <${Costs} seconds=${Math.max(0, run.end_ms - run.start_ms) / 1000}
         usage=${{ ...run.usage, cost: nodes.usage.cost }} /></p>
-      ${run.answer ? html`<${Markdown} text=${withoutThinking(run.answer)} />` : run.error && html`<p class="problem">${run.error}</p>`}
+      ${run.answer ? html`<${Markdown} text=${withoutThinking(run.answer)} />` : run.error && html`<p class="problem"><${OwnWords} text=${run.error} /></p>`}
       </article>`)}</div>
     ${before !== after && html`<details open=${isAlike(before, after)}><summary>${t("difference")}</summary>
       <${TextDiff} before=${before} after=${after} /></details>`}

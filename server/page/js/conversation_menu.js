@@ -3,6 +3,7 @@
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { Dialog } from "./dialog.js";
 import { Menu } from "./menu.js";
+import { Problem } from "./own_words.js";
 import { talkTitle } from "./sessions.js";
 import { ShareDialog } from "./sharing.js";
 import { t } from "./texts.js";
@@ -88,7 +89,7 @@ function useQuestion(act) {
 
 /** @param {{name: string, problem: string, isBusy: boolean, isDangerous?: boolean}} props */
 function Answers({ name, problem, isBusy, isDangerous }) {
-  return html`${problem && html`<p class="problem" role="alert">${problem}</p>`}
+  return html`<${Problem} text=${problem} />
     <footer class="row">
       <button type="button" onClick=${(/** @type {any} */ event) => event.target.closest("dialog").close()}>${t("cancel")}</button>
       <button class=${isDangerous ? "primary dangerous" : "primary"} disabled=${isBusy}>${t(name)}</button></footer>`;

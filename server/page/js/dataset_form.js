@@ -3,6 +3,7 @@
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { Icon } from "./icons.js";
 import { Choice, Line } from "./model_form.js";
+import { Told } from "./own_words.js";
 import { t } from "./texts.js";
 
 const MEDIA = "application/octet-stream";
@@ -63,6 +64,6 @@ export function DatasetForm({ api, dataset, isNew, onSaved }) {
     ${others.length > 0 && html`<${Choice} label=${t("dataset")} value=${use} onChange=${setUse}
       options=${[["", t("newDataset")], ...others.map((each) => [each.id, each.name])]} />`}
     ${use ? html`<p class="mend-actions"><button type="button" class="primary" onClick=${choose}>${t("save")}</button></p>` : files}
-    ${problems.map((problem) => html`<p class="outcome" data-state="failed" role="alert"><${Icon} name="circle-x" /> ${problem}</p>`)}
+    ${problems.map((problem) => html`<p class="outcome" data-state="failed" role="alert"><${Icon} name="circle-x" /> <${Told} text=${problem} /></p>`)}
   </div>`;
 }

@@ -2,6 +2,7 @@
 
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { changedNodes, explain, readNode, withParams } from "./drafts.js";
+import { Problem } from "./own_words.js";
 import { SchemaFields } from "./schema_form.js";
 import { isSame } from "./shown_values.js";
 import { t } from "./texts.js";
@@ -64,7 +65,7 @@ export function DraftEditor({ api, node, draft, newest, order, titleOf, canRerun
     </div>
     ${isNew && !changed.length && html`<p class="hint">${t("otherVersion")}</p>`}
     ${notice && !isNew && html`<p role="status">${t(notice)}</p>`}
-    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <${Problem} text=${problem} />
   </section>`;
 }
 

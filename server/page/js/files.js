@@ -1,6 +1,7 @@
 /** Files of the server: images, downloads and links. They need the key, so that they are fetched, never linked. */
 
 import { createContext, html, useContext, useEffect, useRef, useState } from "../vendor/preact.js";
+import { Told } from "./own_words.js";
 import { t } from "./texts.js";
 
 /** @typedef {(path: string) => Promise<Response>} Open */
@@ -71,5 +72,5 @@ export function FileLink({ file }) {
   return html`<p class="file">
     ${images[path] && html`<img class="shown-file" src=${images[path]} alt=${name} />`}
     <button type="button" onClick=${save}>${t("download")}: ${name}</button>
-    ${problem && html`<span class="problem" role="alert">${problem}</span>`}</p>`;
+    ${problem && html`<span class="problem" role="alert"><${Told} text=${problem} /></span>`}</p>`;
 }

@@ -4,7 +4,8 @@ import { html, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
 import { Expiry } from "./expiry.js";
 import { Icon } from "./icons.js";
 import { Markdown } from "./markdown.js";
-import { t } from "./texts.js";
+import { OwnWords } from "./own_words.js";
+import { meaningOf, t } from "./texts.js";
 
 /**
  * What readers have typed in forms that they have not sent yet, by the form's id: it outlives the views of the turns, which
@@ -67,7 +68,7 @@ function Field({ id, name, field, value, problem, onChange }) {
   }
   return html`<div class="field" data-kind=${kind}>
     <label for=${id}>${label}${field.optional ? "" : " *"}</label>${input}
-    ${problem && html`<p class="problem" role="alert" id=${`${id}-problem`}>${problem}</p>`}
+    ${problem && html`<p class="problem" role="alert" id=${`${id}-problem`}><${OwnWords} meaning=${meaningOf("problems", "answer-invalid")} text=${problem} /></p>`}
   </div>`;
 }
 

@@ -27,5 +27,7 @@ export const FRAME_TEXTS = {
   talks: ["conversations", "个会话"],
   lacks: ["{count} missing", "缺少 {count} 项"],
   offline: ["The server cannot be reached. Trying again …", "无法连接服务器，正在重试……"],
+  unreached: ["The server cannot be reached.", "无法连接服务器。"],
+  answeredWith: ["The server answered with {status}.", "服务器返回了 {status}。"],
   reduce: ["Beside the conversation", "与对话并排"],
 };

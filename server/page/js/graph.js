@@ -6,6 +6,7 @@ import { GraphView, TOOLS_PX } from "./graph_view.js";
 import { Icon } from "./icons.js";
 import { cleanSvg } from "./markdown.js";
 import { Minimap } from "./minimap.js";
+import { Problem } from "./own_words.js";
 import { t } from "./texts.js";
 import { readTheme, watchTheme } from "./theme.js";
 
@@ -73,7 +74,7 @@ export function Graph({ read, turn, selected, onSelect, actions = [] }) {
     onSelect(found);
   };
   return html`<section class="graph" aria-label=${t("graph")}>
-    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <${Problem} text=${problem} />
     <div class="stage">
       ${view && html`<${Tools} view=${view} onFind=${find} />`}
       <div class="picture" ref=${frame} tabindex="0" role="group" aria-label=${t("graphKeys")} onClick=${choose}

@@ -1,13 +1,14 @@
 /** The page: the key, the language, and which agent and session the address names. */
 
 import { html, render, useEffect, useMemo, useState } from "../vendor/preact.js";
-import { shownTitle } from "./agent_titles.js";
+import { shownTexts } from "./agent_titles.js";
 import { Agents } from "./agents.js";
 import { Api, readKey, storeKey } from "./api.js";
 import { Header } from "./header.js";
 import { useLayout } from "./layout.js";
+import { Problem } from "./own_words.js";
 import { SettingsView } from "./settings_view.js";
-import { switchLanguage, t } from "./texts.js";
+import { language as chosenLanguage, loadMeanings, switchLanguage, t } from "./texts.js";
 import { Workspace } from "./workspace.js";
 
 /** The place of the settings, which no agent can have: ids have 32 digits. */
@@ -30,7 +31,7 @@ function App() {
   const [place, setPlace] = useState(readPlace);
   const [language, setLanguage] = useState(0);
   const [isRefused, setIsRefused] = useState(false);
-  const [titled, setTitled] = useState({ agent: "", title: "" });
+  const [titled, setTitled] = useState({ agent: "", about: /** @type {import("./agent_titles.js").About} */ ({ title: "" }) });
   const layout = useLayout();
   const enter = (/** @type {string} */ given) => {
     storeKey(given);
@@ -54,11 +55,12 @@ function App() {
   }, [key]);
 
   const isAgent = Boolean(key && place.agent && place.agent !== SETTINGS);
-  const title = titled.agent === place.agent ? shownTitle(titled.title) : ""; // else it is not yet known
+  const title = titled.agent === place.agent ? shownTexts(titled.about).title : ""; // else it is not yet known
   const name = !key ? "" : place.agent === SETTINGS ? t("settings") : isAgent ? title : "";
   useEffect(() => { document.title = name ? `${name} · ragflow-lg` : "ragflow-lg"; }, [name]);
 
   const { isAway, visit } = useReach(api);
+  useEffect(() => { loadMeanings().then(() => setLanguage((number) => number + 1)); }, [chosenLanguage()]);
 
   return html`<div class="page" data-language=${language}>
     <${Header} title=${name} layout=${isAgent ? layout : null} isSignedIn=${Boolean(key)} onSettings=${() => go(SETTINGS)}
@@ -70,10 +72,10 @@ function App() {
         ? html`<${SettingsView} api=${api} />`
       : place.agent
         ? html`<${Workspace} key=${place.agent} api=${api} agent=${place.agent} session=${place.session}
-            layout=${layout} isOffline=${isAway} onTitle=${(/** @type {string} */ text) => setTitled({ agent: place.agent, title: text })}
+            layout=${layout} isOffline=${isAway} onTitle=${(/** @type {import("./agent_titles.js").About} */ about) => setTitled({ agent: place.agent, about })}
             onSession=${(/** @type {string} */ session) => go(place.agent, session)} />`
-        : html`<${Agents} key=${visit} api=${api} onOpen=${(/** @type {string} */ agent, /** @type {string} */ text) => {
-          setTitled({ agent, title: text });
+        : html`<${Agents} key=${visit} api=${api} onOpen=${(/** @type {string} */ agent, /** @type {import("./agent_titles.js").About} */ about) => {
+          setTitled({ agent, about });
           go(agent);
         }} />`}
   </div>`;
@@ -121,7 +123,7 @@ function SignIn({ isRefused, onKey }) {
       <input id="key" type="password" autocomplete="off" value=${given} required
         onInput=${(/** @type {any} */ e) => setGiven(e.target.value)} /></div>
     <p class="hint">${t("keyHint")}</p>
-    ${(isWrong || problem) && html`<p class="problem" role="alert">${isWrong ? t("refused") : problem}</p>`}
+    <${Problem} text=${isWrong ? t("refused") : problem} />
     <button class="primary">${t("signIn")}</button>
   </form></main>`;
 }

@@ -2,7 +2,8 @@
 
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { Icon } from "./icons.js";
-import { t } from "./texts.js";
+import { OwnWords } from "./own_words.js";
+import { meaningOf, t } from "./texts.js";
 
 const OTHER = "";
 
@@ -72,7 +73,8 @@ export function ModelForm({ api, settings, wanted, onSaved }) {
 
 /** @param {{trial: {problem: string, seconds?: number, answer?: string}}} props */
 function Outcome({ trial }) {
-  if (trial.problem) return html`<span class="outcome" data-state="failed" role="alert"><${Icon} name="circle-x" /> ${trial.problem}</span>`;
+  if (trial.problem) return html`<span class="outcome" data-state="failed" role="alert"><${Icon} name="circle-x" /> 
+    <${OwnWords} meaning=${meaningOf("problems", "service")} text=${trial.problem} /></span>`;
   const seconds = (trial.seconds ?? 0).toFixed(1);
   return html`<span class="outcome" data-state="done" role="status"><${Icon} name="circle-check" />
     ${` ${t("answeredIn", { seconds, answer: trial.answer ?? "" })}`}</span>`;

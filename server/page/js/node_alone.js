@@ -2,6 +2,7 @@
 
 import { html, useState } from "../vendor/preact.js";
 import { Costs, ModelCalls } from "./model_calls.js";
+import { Problem } from "./own_words.js";
 import { fromText, toText } from "./shown_values.js";
 import { t } from "./texts.js";
 
@@ -40,7 +41,7 @@ export function NodeAlone({ api, agent, node, runId, inputs, dsl }) {
           onInput=${(/** @type {any} */ e) => setTexts({ ...texts, [name]: e.target.value })}></textarea></div>`)}
       <button class="primary" disabled=${isBusy}>${t(isBusy ? "running" : "runNow")}</button>
     </form>
-    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <${Problem} text=${problem} />
     ${result && html`<div class="result" role="status"><p class="hint"><${Costs} seconds=${result.seconds}
         attempts=${result.attempts} usage=${result.usage} /></p>
       ${result.error && html`<pre tabindex="0" class="problem">${result.error}</pre>`}

@@ -5,7 +5,8 @@ import { DatasetForm } from "./dataset_form.js";
 import { Icon } from "./icons.js";
 import { Markdown } from "./markdown.js";
 import { Line, ModelForm } from "./model_form.js";
-import { t } from "./texts.js";
+import { OwnWords, Problem } from "./own_words.js";
+import { meaningOf, t } from "./texts.js";
 
 /** @type {Record<string, string>} */
 const ICONS = { model: "brain", dataset: "book-open", key: "key-round", mcp_server: "server" };
@@ -48,7 +49,7 @@ export function Opening({ api, agent, begin, isFirst, isDemo, saves, onAsk }) {
       ${begin?.prologue ? html`<article class="prologue" data-short=${begin.prologue.length <= MAX_GREETING}>
           <${Markdown} text=${begin.prologue} /></article>`
         : isChat && html`<h2>${t("greeting")}</h2>`}
-      ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+      <${Problem} text=${problem} />
       ${(!hasBar || isLacking) && card}
       ${!needs && !problem && html`<div class="ghost wide"></div>`}
       ${needs && isChat && html`<${Questions} needs=${needs} begin=${begin} onAsk=${onAsk} />`}</div>`}`;
@@ -91,19 +92,18 @@ function Card({ api, agent, needs, done, onMended }) {
       <h3>${t("missing")}</h3></header>`}
     <ul>${shown.map((/** @type {any} */ need) => html`<${Need} key=${`${need.kind} ${need.name}`} api=${api} need=${need}
       settings=${settings} isOnly=${!missing.length} onMended=${mended} />`)}</ul>
-    ${settings && !settings.may_change && html`<p class="hint">${settings.reason}</p>`}
+    ${settings && !settings.may_change && html`<p class="hint"><${OwnWords} meaning=${t("readOnly")} text=${settings.reason} /></p>`}
     ${done && html`<p class="outcome" data-state="done" role="status"><${Icon} name="circle-check" /> ${done}</p>`}
-    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <${Problem} text=${problem} />
     ${settings?.may_change && (needs.chose_demo || (missing.length > 0 && !needs.is_demo)) && html`<footer>
       <button type="button" class="quiet" onClick=${() => setDemo(!needs.chose_demo)}><${Icon} name="play" />
         ${t(needs.chose_demo ? "endDemo" : "tryDemo")}</button></footer>`}
   </section>`;
 }
 
-/** @param {any} need @returns {string} Its kind; integrations have further ones, which the server names. */
+/** @param {any} need @returns {string} Its kind. */
 function labelOf(need) {
-  const known = t(`need-${need.kind}`);
-  return known.startsWith("need-") ? need.label : known;
+  return meaningOf("needs", need.kind) || need.label;
 }
 
 /** @param {string} name @returns {string} */
@@ -123,8 +123,8 @@ function Need({ api, need, settings, isOnly, onMended }) {
       <${Icon} name=${ICONS[need.kind] ?? "settings"} />
       <div><b>${need.name ? html`${labelOf(need)} <code>${shorten(need.name)}</code>` : t("defaultModel")}</b>
         ${need.users.length > 0 && html` <span class="hint">${t("usedBy", { users: need.users.join(", ") })}</span>`}
-        ${reason && need.state === "missing" && html`<p class="hint">
-          ${reason[0].toUpperCase()}${reason.slice(1)}${mend ? "" : ` ${need.remedy}`}</p>`}</div>
+        ${reason && need.state === "missing" && html`<p class="hint"><${OwnWords} meaning=${meaningOf("findings", need.code)}
+          text=${`${reason[0].toUpperCase()}${reason.slice(1)}${mend ? "" : ` ${need.remedy}`}`} /></p>`}</div>
       ${mend && !isOnly && html`<button type="button" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${t(mend)}</button>`}</div>
     ${mend && isOpen && need.kind === "model" && html`<${ModelForm} api=${api} settings=${settings} wanted=${need.name} onSaved=${() => onMended()} />`}
     ${mend && isOpen && need.kind === "dataset" && html`<${DatasetForm} api=${api} dataset=${need.name} isNew=${true} onSaved=${onMended} />`}
@@ -144,5 +144,5 @@ function KeyForm({ api, service, onSaved }) {
   return html`<form class="mend" onSubmit=${save}>
     <${Line} label=${t("keyOf")} value=${key} onInput=${setKey} isSecret=${true} isRequired=${true} placeholder=${t("keyKept")} />
     <p class="mend-actions"><button class="primary">${t("save")}</button>
-      ${problem && html`<span class="problem" role="alert">${problem}</span>`}</p></form>`;
+      </p><${Problem} text=${problem} /></form>`;
 }

@@ -4,6 +4,7 @@ import { html, render, useMemo, useState } from "../vendor/preact.js";
 import { Graph } from "./graph.js";
 import { Markdown } from "./markdown.js";
 import { NodeDrawer } from "./node_drawer.js";
+import { OwnWords } from "./own_words.js";
 import { asText, momentAt, nodesOf, titleOf, turnAt, turnsOf, wordsOf } from "./record.js";
 import { RunPanel } from "./run_panel.js";
 import { Facts } from "./steps.js";
@@ -76,7 +77,7 @@ function Conversation({ record, turns, at, turn }) {
       record=${record} last=${last} text=${asText(record.values[message.text])} role=${message.role}
       isLater=${message.at >= known} />`))}
     <p class="hint" role="status">${t(turn.status)}</p>
-    ${turn.error && html`<p class="problem">${turn.error}</p>`}
+    ${turn.error && html`<p class="problem"><${OwnWords} text=${turn.error} /></p>`}
   </div></div></section>`;
 }
 

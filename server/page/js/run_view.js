@@ -10,6 +10,7 @@ import { Menu } from "./menu.js";
 import { NodeAlone } from "./node_alone.js";
 import { NodeDrawer, shownOf } from "./node_drawer.js";
 import { readTitles } from "./node_titles.js";
+import { Problem } from "./own_words.js";
 import { SourcePanel } from "./panels.js";
 import { useRunNodes } from "./run_facts.js";
 import { RunPanel } from "./run_panel.js";
@@ -121,7 +122,7 @@ export function RunView({ api, agent, session, panel, talk, tools }) {
   const graph = talk.version && html`<${Graph} read=${read} turn=${turn} selected=${place.node} onSelect=${select} actions=${actions} />`;
   const run = turn && html`<${Timeline} turn=${turn} steps=${steps} stored=${stored} titleOf=${titleOf} node=${place.node}
     onNode=${select} onStep=${openStep} />`;
-  const values = html`${moments.problem && html`<p class="problem" role="alert">${moments.problem}</p>`}
+  const values = html`<${Problem} text=${moments.problem} />
     ${moments.isLoading && session ? html`<p class="working" role="status">${t("loading")}</p>`
       : html`<${ValuesView} steps=${steps} chosen=${step} onChoose=${setStep} titleOf=${titleOf} Difference=${TextDiff}
           load=${(/** @type {any} */ each) => api.request(api.path(agent, `sessions/${session}/history/${each.checkpoint}`))}
@@ -136,7 +137,7 @@ export function RunView({ api, agent, session, panel, talk, tools }) {
     parts=${{ graph, run, values }} extra=${extra ? { title: t(extra), body: extras[extra]() } : null}
     onCloseExtra=${() => setExtra("")}
     tools=${html`<${PanelMenu} api=${api} agent=${agent} session=${session} talk=${talk} onExtra=${setExtra} onProblem=${setProblem} />${tools}`}
-    drawer=${html`${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    drawer=${html`<${Problem} text=${problem} />
       ${chunk && html`<${SourcePanel} chunk=${chunk} onClose=${() => panel.cite(null)} />`}
       ${!chunk && place.node && html`<${NodeDrawer} turn=${turn} node=${place.node} visit=${place.visit} titleOf=${titleOf} stored=${stored}
         actions=${actions} onVisit=${(/** @type {number} */ visit) => select(place.node, visit, place.tool)}

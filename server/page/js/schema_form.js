@@ -1,7 +1,8 @@
 /** A form for a JSON Schema, as the params of components have: prompts in text areas, the rest by its type. */
 
 import { html, useState } from "../vendor/preact.js";
-import { t } from "./texts.js";
+import { OwnWords } from "./own_words.js";
+import { meaningOf, t } from "./texts.js";
 
 const SECRET = /(key|token|password|secret|credential)s?$/i;
 const LONG = 80;
@@ -44,6 +45,12 @@ function simpleDefault(schema) {
   return schema?.default === null || typeof schema?.default === "object" ? undefined : schema?.default;
 }
 
+/** @param {{name: string}} props Its meaning, and how canvases have it. */
+function Label({ name }) {
+  const meaning = meaningOf("parameters", name);
+  return meaning ? html`${meaning} <code>${name}</code>` : name;
+}
+
 /** @param {FieldProps} props */
 function SchemaField({ id, name, schema, definitions, value, about, isPrompt = false, onChange }) {
   const plain = plainSchema(schema, definitions);
@@ -53,10 +60,10 @@ function SchemaField({ id, name, schema, definitions, value, about, isPrompt = f
       onChange=${onChange} />`;
   }
   const given = { id, "aria-describedby": about ? `${id}-about` : undefined };
-  return html`<div class="field"><label for=${id}>${name}</label>
+  return html`<div class="field"><label for=${id}><${Label} name=${name} /></label>
     <${Input} given=${given} plain=${plain} value=${value} isSecret=${SECRET.test(name)}
       isLong=${isPrompt || /references in braces/.test(plain.description ?? "")} onChange=${onChange} />
-    ${about && html`<p class="hint" id=${`${id}-about`}>${about}</p>`}</div>`;
+    ${about && html`<p class="hint" id=${`${id}-about`}><${OwnWords} text=${about} /></p>`}</div>`;
 }
 
 /**
@@ -115,7 +122,7 @@ function ListField({ id, name, schema, definitions, value, onChange }) {
   const names = Object.keys(schema.properties);
   const set = (/** @type {number} */ at, /** @type {any} */ next) =>
     onChange(value.map((each, index) => (index === at ? next : each)));
-  return html`<fieldset><legend>${name}</legend>
+  return html`<fieldset><legend><${Label} name=${name} /></legend>
     ${value.map((each, at) => html`<fieldset key=${at}><legend>${at + 1}</legend>
       <${SchemaFields} id=${`${id}-${at}`} names=${names} schema=${schema} definitions=${definitions} value=${each}
         onChange=${(/** @type {any} */ next) => set(at, next)} />

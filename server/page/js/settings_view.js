@@ -1,11 +1,12 @@
 /** The settings of the server as its operator sees them: what `doctor` finds, models, datasets, keys and schedules. */
 
 import { html, useEffect, useState } from "../vendor/preact.js";
-import { shownTitle } from "./agent_titles.js";
+import { shownTexts } from "./agent_titles.js";
 import { DatasetForm } from "./dataset_form.js";
 import { Icon } from "./icons.js";
 import { ModelForm } from "./model_form.js";
-import { language, t } from "./texts.js";
+import { OwnWords, Problem } from "./own_words.js";
+import { language, meaningOf, t } from "./texts.js";
 
 /** @type {Record<string, string>} */
 const MARKS = { well: "circle-check", note: "info", failed: "circle-x" };
@@ -39,8 +40,8 @@ export function SettingsView({ api }) {
   const change = (/** @type {any} */ body) => api.request("native/v1/settings", { method: "PATCH", body }).then(load);
   return html`<main class="settings">
     <h1>${t("settings")}</h1>
-    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-    ${settings && !settings.may_change && html`<p class="hint"><b>${t("readOnly")}</b> ${settings.reason}</p>`}
+    <${Problem} text=${problem} />
+    ${settings && !settings.may_change && html`<p class="hint"><b>${t("readOnly")}</b> <${OwnWords} text=${settings.reason} /></p>`}
     ${settings && html`<${Models} api=${api} settings=${settings} onChange=${change} onSaved=${load} />
       ${settings.tools.length > 0 && html`<${Section} title=${t("toolKeys")}><ul class="rows">
         ${settings.tools.map((/** @type {string} */ name) => html`<${Row} key=${name} icon="key-round" title=${name} about=${t("keySet")}
@@ -56,7 +57,7 @@ export function SettingsView({ api }) {
 /** @param {{title: string, action?: any, problem?: string, children?: any}} props */
 function Section({ title, action, problem, children }) {
   return html`<section aria-label=${title}><header><h2>${title}</h2>${action}</header>
-    ${problem && html`<p class="problem" role="alert">${problem}</p>`}${children}</section>`;
+    <${Problem} text=${problem} />${children}</section>`;
 }
 
 /** @param {{icon: string, title: any, about?: any, state?: string, onRemove?: any, label?: string, children?: any}} props */
@@ -79,8 +80,9 @@ function Checks({ api }) {
   const found = { failed: [], note: [], well: [] };
   for (const check of value?.checks ?? []) found[!check.is_well ? "failed" : check.advice ? "note" : "well"].push(check);
   const count = found.well.length;
-  const show = (/** @type {string} */ state) => found[state].map((check) => html`<${Row} key=${check.what} icon=${MARKS[state]}
-    state=${state} about=${check.advice} title=${html`<span class="unseen">${t(TEXTS[state])}: </span>${check.what[0].toUpperCase()}${check.what.slice(1)}`} />`);
+  const show = (/** @type {string} */ state) => found[state].map(({ area, what, advice }) => html`<${Row} key=${what} icon=${MARKS[state]}
+    state=${state} about=${advice && html`<${OwnWords} text=${advice} />`} title=${html`<span class="unseen">${t(TEXTS[state])}: </span>
+      <${OwnWords} meaning=${meaningOf("checks", area)} text=${what[0].toUpperCase() + what.slice(1)} />`} />`);
   const isWaiting = isBusy || (!value && !problem);
   return html`<${Section} title=${t("checks")} problem=${problem} action=${html`<button type="button" disabled=${isWaiting}
       onClick=${again}>${t(isWaiting ? "checking" : "checkAgain")}</button>`}>
@@ -162,7 +164,7 @@ function Schedules({ api }) {
   return html`<${Section} title=${t("schedules")} problem=${problem}><ul class="rows">
     ${value && !value.length && html`<li><span class="hint">${t("noSchedules")}</span></li>`}
     ${value?.map((/** @type {any} */ each) => html`<${Row} key=${each.id} icon="calendar-clock"
-      title=${html`${shownTitle(each.agent.title)} <code>${each.cron}</code>`}
+      title=${html`${shownTexts(each.agent).title} <code>${each.cron}</code>`}
       about=${each.error || (each.next_ms.length ? t("nextAt", { time: new Date(each.next_ms[0]).toLocaleString(language()) }) : "")}
       onRemove=${() => api.request(api.path(each.agent.id, `schedules/${each.id}`), { method: "DELETE" }).then(load)} />`)}
   </ul><//>`;

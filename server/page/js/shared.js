@@ -5,6 +5,7 @@ import { shownTitle } from "./agent_titles.js";
 import { Api } from "./api.js";
 import { ThemeSwitch } from "./header.js";
 import { Icon } from "./icons.js";
+import { Told } from "./own_words.js";
 import { plain } from "./sessions.js";
 import { language as chosenLanguage, switchLanguage, t } from "./texts.js";
 import { newTurn, storedTurns } from "./turn.js";
@@ -59,7 +60,7 @@ function SharedTalk({ title, shared }) {
 function Gone({ problem }) {
   const isGone = problem.status === 404;
   return html`<section class="gone"><${Icon} name=${isGone ? "link" : "alert-triangle"} />
-    <h1>${isGone ? t("sharedGone") : problem.message}</h1>
+    <h1>${isGone ? t("sharedGone") : html`<${Told} text=${problem.message} />`}</h1>
     ${isGone && html`<p class="hint">${t("sharedGoneHint")}</p>`}</section>`;
 }
 

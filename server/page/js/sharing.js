@@ -3,6 +3,7 @@
 import { html, useRef, useState } from "../vendor/preact.js";
 import { Dialog } from "./dialog.js";
 import { Icon } from "./icons.js";
+import { Problem } from "./own_words.js";
 import { t } from "./texts.js";
 
 /** Where a page has been opened whose links nobody else can open. */
@@ -37,7 +38,7 @@ export function ShareDialog({ api, path, isShared, onChange, onClose }) {
     <p class="hint">${t("shareNot")}</p>
     ${link && html`<${CopyLine} key=${link} link=${link} />`}
     <p class="hint" role="status">${note && t(note)}${link && LOOPBACK.test(location.hostname) && ` ${t("shareHere")}`}</p>
-    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <${Problem} text=${problem} />
     <footer class="row">
       ${isShared && html`<button type="button" disabled=${isBusy} onClick=${() => ask("DELETE")}>${t("revokeLink")}</button>`}
       ${!link && html`<button type="button" class="primary" disabled=${isBusy} onClick=${() => ask("POST")}>

@@ -4,6 +4,7 @@ import { html, useEffect, useState } from "../vendor/preact.js";
 import { Icon } from "./icons.js";
 import { logRows } from "./log_rows.js";
 import { Markdown } from "./markdown.js";
+import { Problem } from "./own_words.js";
 import { countTokens, showCost, toText } from "./shown_values.js";
 import { t } from "./texts.js";
 
@@ -71,7 +72,7 @@ export function Facts({ turn, problem, isChosen, onUnfold, onShowRun, onCite }) 
         : html`<span>${facts || t("thinking")}</span>`}</summary>
     ${isUnfolded && html`<div class="facts-body">
       ${turn.stepsOf && !problem && html`<p class="hint" role="status">${t("loadingSteps")}</p>`}
-      ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+      <${Problem} text=${problem} />
       ${turn.isEventless && html`<p class="hint">${t("shownSteps")}</p>`}
       <${StepList} turn=${turn} />
       <${Thinking} turn=${turn} />

@@ -151,6 +151,23 @@ export function t(name, values) {
   return values ? text.replace(/\{(\w+)\}/g, (_, key) => String(values[key])) : text;
 }
 
+/** @type {Record<string, Record<string, string>>} What the server's codes mean in 中文. */
+let meanings = {};
+
+/** Load what the server's codes mean, if the page is in 中文. Without it, the server's own words are shown. */
+export async function loadMeanings() {
+  if (chosen === "zh") meanings = await import("./server_texts.js").then((loaded) => loaded.SERVER_TEXTS, () => meanings);
+}
+
+/**
+ * @param {"findings" | "problems" | "checks" | "needs" | "parameters"} kind @param {string} code A code or name of the server.
+ * @returns {string} What it means; "" in English, in which the server says it itself.
+ */
+export function meaningOf(kind, code) {
+  const known = meanings[kind];
+  return chosen === "zh" && known && Object.hasOwn(known, code) ? known[code] : "";
+}
+
 /** Choose the other language. */
 export function switchLanguage() {
   chosen = chosen === "zh" ? "en" : "zh";

@@ -3,6 +3,7 @@
 import { html } from "../vendor/preact.js";
 import { Icon } from "./icons.js";
 import { logRows } from "./log_rows.js";
+import { OwnWords } from "./own_words.js";
 import { countTokens, showCost, showSeconds, toText } from "./shown_values.js";
 import { stepAfter } from "./step_words.js";
 import { language, t } from "./texts.js";
@@ -63,7 +64,7 @@ function Total({ turn, stored }) {
     cost ? `${t("cost")} ${showCost(cost)}` : "",
   ].filter(Boolean);
   return html`<p class="total" data-status=${turn.status}><b>${t(turn.status)}</b>${parts.map((part) => ` · ${part}`)}</p>
-    ${turn.error && html`<p class="problem">${turn.error}</p>`}`;
+    ${turn.error && html`<p class="problem"><${OwnWords} text=${turn.error} /></p>`}`;
 }
 
 /**
@@ -86,7 +87,7 @@ function TimelineRow({ row, usage, gave, isChosen, start, length, onSelect, onSt
     </button>
     ${onStep && html`<button type="button" class="icon-button" aria-label=${`${t("valuesAfter")} ${title}`} title=${t("valuesAfter")}
       onClick=${onStep}><${Icon} name="database" /></button>`}
-    ${row.error.trim() && html`<p class="problem">${row.error}</p>`}
+    ${row.error.trim() && html`<p class="problem"><${OwnWords} text=${row.error} /></p>`}
   </li>`;
 }
 

@@ -2,6 +2,7 @@
 
 import { html } from "../vendor/preact.js";
 import { Icon } from "./icons.js";
+import { OwnWords } from "./own_words.js";
 import { t } from "./texts.js";
 import { STOPPED } from "./turn.js";
 
@@ -26,7 +27,7 @@ export function TurnEnd(props) {
   if (turn.status === "cancelled") {
     const isStopped = turn.error === STOPPED;
     return html`<div class="turn-note" data-state="stopped"><${Icon} name="square" />
-      ${turn.error && !isStopped ? html`<span role="alert">${turn.error}</span>` : html`<span>${t("stopped")}</span>`}
+      ${turn.error && !isStopped ? html`<span role="alert"><${OwnWords} meaning=${t("expired")} text=${turn.error} /></span>` : html`<span>${t("stopped")}</span>`}
       ${isStopped && canContinue && html`<button type="button" onClick=${onContinue}>${t("continue")}</button>`}</div>`;
   }
   if (turn.status === "interrupted" && isLast && !isBusy) {
@@ -50,7 +51,7 @@ function ErrorCard({ turn, onRetry, onShowRun }) {
   const title = failed && onShowRun ? t("nodeFailed", { node: failed.title }) : t("turnFailed");
   return html`<section class="error-card" role="alert">
     <h3><${Icon} name="circle-x" /> ${title}</h3>
-    ${cause && html`<p class="cause">${cause}</p>`}
+    ${cause && html`<p class="cause"><${OwnWords} text=${cause} /></p>`}
     ${advice && html`<p class="hint">${t(advice)}</p>`}
     ${cause !== turn.error && html`<details><summary>${t("wholeError")}</summary><pre tabindex="0">${turn.error}</pre></details>`}
     <p class="row">${onRetry && html`<button type="button" class="primary" onClick=${onRetry}><${Icon} name="refresh-cw" /> ${t("retry")}</button>`}

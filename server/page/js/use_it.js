@@ -1,6 +1,7 @@
 /** How programs and pages use the agent: snippets with its address, and with keys where a reader asks for them. */
 
 import { html, useState } from "../vendor/preact.js";
+import { Problem } from "./own_words.js";
 import { t } from "./texts.js";
 
 const EXPIRES_DAYS = 90;
@@ -69,7 +70,7 @@ export function UseIt({ api, agent }) {
     <${Snippet} name=${t("embeddedChat")} text=${frame(server, id, pageKey)} />
     <p class="hint">${t("embeddedLook")} ${t("embeddedHint")}</p>
     <button onClick=${create} disabled=${Boolean(pageKey)}>${t("createPageKey")}</button>
-    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <${Problem} text=${problem} />
   </section>`;
 }
 

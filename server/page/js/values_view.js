@@ -2,6 +2,7 @@
 
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { Icon } from "./icons.js";
+import { Problem } from "./own_words.js";
 import { fromText, toText } from "./shown_values.js";
 import { t } from "./texts.js";
 
@@ -67,7 +68,7 @@ function MomentView({ step, load, titleOf, forking, Difference }) {
     load(step).then((found) => isCurrent && setMoment(found), (error) => isCurrent && setProblem(error.message));
     return () => { isCurrent = false; };
   }, [step.checkpoint]);
-  if (problem) return html`<p class="problem" role="alert">${problem}</p>`;
+  if (problem) return html`<${Problem} text=${problem} />`;
   if (!moment) return html`<p class="working" role="status">${t("loading")}</p>`;
 
   const before = Object.fromEntries(moment.variables.map((/** @type {any} */ one) => [one.name, one.value]));

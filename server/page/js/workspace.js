@@ -16,7 +16,7 @@ import { language, t } from "./texts.js";
 
 /**
  * @param {{api: import("./api.js").Api, agent: string, session: string, layout: import("./layout.js").Layout,
- *   isOffline: boolean, onSession: (session: string) => void, onTitle: (title: string) => void}} props
+ *   isOffline: boolean, onSession: (session: string) => void, onTitle: (about: import("./agent_titles.js").About) => void}} props
  */
 export function Workspace({ api, agent, session, layout, isOffline, onSession, onTitle }) {
   const panel = useRunView();
@@ -39,7 +39,7 @@ export function Workspace({ api, agent, session, layout, isOffline, onSession, o
     layout.closeDrawer();
   };
   const nodeTitleOf = useMemo(() => readTitles(talk.version?.dsl), [talk.version]);
-  useEffect(() => { if (talk.begin) onTitle(talk.begin.title); }, [talk.begin?.title]);
+  useEffect(() => { if (talk.begin) onTitle(talk.begin); }, [talk.begin?.title]);
   const { talks } = talk;
   const changes = {
     change: talks.change, remove: talks.remove, report: talk.report, api, isShareable: talks.isShareable,

@@ -393,6 +393,10 @@ async def settings(house: House) -> None:
     page = await house.go("settings", server=house.own)
     await expect(page.locator(".settings details")).to_be_visible()
     await page.get_by_role("button", name="Choose a model").click()
+    await page.get_by_label("API key").fill("sk-none")
+    await page.get_by_label("Address (optional)").fill("http://127.0.0.1:9/v1")
+    await page.get_by_role("button", name="Try it").click()
+    await expect(page.locator(".outcome")).to_contain_text("cannot be reached")
 
 
 View = Callable[[House], Awaitable[None]]

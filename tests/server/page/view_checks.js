@@ -64,6 +64,7 @@ window.views = (() => {
     if (!find()) document.querySelector(".top .menu > button").click();
     await frame();
     find().click();
+    await import("/page/js/server_texts.js").catch(() => undefined); // a run file has no server
     await frame();
   };
   /** What is wrong with the focus: it must be somewhere, in sight, and with a line around it. */
@@ -75,10 +76,9 @@ window.views = (() => {
     return isSeen || isOwn ? "" : `the focus is not seen at ${name(one)}`;
   };
 
-  /** What comes from canvases, documents and the server. */
-  const DATA = "code, pre, math, .picture, .minimap, .sketch, option, .cause, .sources, .words, .line, .findings,"
-    + " .rows > [data-state], .need-row .hint, .variable header, .drawer section summary, .comparison :is(summary, .problem),"
-    + " .tool :is(.field, .hint, legend)";
+  /** What comes from canvases and documents, and what is marked as the server's own words. */
+  const DATA = "code, pre, math, .picture, .minimap, .sketch, option, [lang=en], .sources, .words, .line, .need-row span.hint,"
+    + " .variable header, .drawer section summary, .comparison summary, .tool :is(label, legend)";
   const latin = (names) => {
     const [own, found] = [new Set(names), new Set()];
     const read = (text, where) => {

@@ -21,7 +21,7 @@ DRAWERS = 1000
 OWN_WORDS = """ragflow lg RAGFlow API JSON Lines HTML MCP Markdown Enter Shift Webhook SDK curl OpenAI LangGraph Mermaid
 Python NAME server
 frame_origins first api key keys create mcp txt md html csv json docx pdf pptx xlsx qwen max Gate English
-accent theme light dark"""
+accent theme light dark PDF OpenAPI"""
 """Names, commands and settings, which are the same in both languages."""
 
 
