@@ -69,3 +69,14 @@ def test_the_first_view_is_small() -> None:
     assert not re.search(
         r'modules\["(js/diagram|vendor/(highlight|mermaid|temml))\.js"\] = ', script
     )  # loaded when needed
+
+
+def test_what_is_loaded_later_imports_nothing() -> None:
+    """It is a file beside the joined script: a module that both have would run twice, with two states."""
+    later = {
+        (file.parent / path).resolve()
+        for file in (PAGE / "js").glob("*.js")
+        for path in re.findall(r'\bimport\("([^"]+)"\)(?=;|\.then)', file.read_text("utf-8"))
+    }
+    assert len(later) >= 3
+    assert not [file.name for file in later if re.search(r"^import\b", file.read_text("utf-8"), re.MULTILINE)]
