@@ -64,6 +64,13 @@ async def run(page: Page) -> None:
     await page.mouse.move(0, 0)
 
 
+async def node(page: Page) -> None:
+    """Ask the delivery desk, and open its node."""
+    await ask_for_parcel(page)
+    await page.locator(".picture [data-node]", has_text="Delivery desk").click()
+    await expect(page.locator(".drawer")).to_contain_text("Outputs")
+
+
 async def need(page: Page) -> None:
     """Open an agent that lacks something."""
     await page.get_by_role("button", name="First days").click()
@@ -93,6 +100,7 @@ SCENES = {
     "dark": Scene(ask_for_refund, theme="dark"),
     "phone": Scene(ask_for_parcel, PHONE),
     "run": Scene(run),
+    "node": Scene(node, {"width": 1360, "height": 900}),
 }
 
 

@@ -14,7 +14,7 @@ pytestmark = needs_chromium
 async def test_the_views_of_the_pictures_are_reached(browser: Browser, tmp_path: Path) -> None:
     async with set_up(tmp_path, pace=0) as stage:
         await add_agents(stage)
-        for name in ("needs", "run"):
+        for name in ("needs", "node"):
             page = await show(stage, browser, SCENES[name])
             assert await page.screenshot()
             await page.context.close()
