@@ -214,6 +214,7 @@ class SessionReader:
         record: Mapping[str, Any] = values.get("turn") or {}
         history = values.get("history") or ()
         outputs: Mapping[str, Any] = values.get("outputs") or {}
+        references: Mapping[str, Any] = record.get("references") or {}
         globals_: Mapping[str, Any] = values.get("globals") or {}
         for secret in find_stored_secrets(values):  # another version's, or those that a fork has changed
             self._redactor.learn(secret)
@@ -228,6 +229,7 @@ class SessionReader:
             "next": list(info.next),
             "waiting": [pause.node for pause in open_pauses(snapshot)],
             "record": {key: self._values.add(record[key], key) for key in _TURN_KEYS if key in record},
+            "references": self._entries(references.get("chunks") or {}),
             "usage": list(record.get("usage") or ()),
             "globals": self._entries({name: value for name, value in globals_.items() if name != "sys.history"}),
             "outputs": {

@@ -1,6 +1,7 @@
 /** The chunks that a message cites: by the numbers in its text, in a card at the number, and as a list. */
 
 import { html } from "../vendor/preact.js";
+import { CITATIONS } from "./markdown_source.js";
 import { t } from "./texts.js";
 
 const MAX_PASSAGE = 400;
@@ -23,6 +24,14 @@ function passageOf(chunk) {
   const headings = String(chunk.content ?? "").split("\n", 1)[0].split(" > ");
   if (from > 0 && headings.length > 1) return /** @type {string} */ (headings.at(-1));
   return from > 0 ? t("lineNumbers", { from, to }) : "";
+}
+
+/** @param {string} text @param {Record<string, any>} chunks @returns {string} The text with documents instead of their marks. */
+export function nameMarks(text, chunks) {
+  return text.replace(CITATIONS, (mark, ...found) => {
+    const chunk = chunks[Number(found.slice(0, 4).find(Boolean))];
+    return chunk ? `[${placeOf(chunk)}]` : mark;
+  });
 }
 
 /**

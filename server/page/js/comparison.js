@@ -1,6 +1,7 @@
 /** Two runs side by side: the answer, what it took, the path in the graph, and what each node has returned. */
 
 import { html, useEffect, useState } from "../vendor/preact.js";
+import { citedChunks, nameMarks } from "./citations.js";
 import { Markdown } from "./markdown.js";
 import { Costs } from "./model_calls.js";
 import { OwnWords, Problem } from "./own_words.js";
@@ -75,13 +76,13 @@ function lastTwo(runs, session) {
  */
 function Sides({ first, second, titleOf, onSelect }) {
   const sides = [first, second];
-  const [before, after] = sides.map(({ run }) => withoutThinking(run.answer));
+  const [before, after] = sides.map(({ run }) => nameMarks(withoutThinking(run.answer), citedChunks(run)));
   return html`
     <h3>${t("answers")}</h3>
     <div class="pair">${sides.map(({ run, nodes }) => html`<article class="side-answer" data-status=${run.status}>
       <p class="hint">${t(run.status)} · <${Costs} seconds=${Math.max(0, run.end_ms - run.start_ms) / 1000}
         usage=${{ ...run.usage, cost: nodes.usage.cost }} /></p>
-      ${run.answer ? html`<${Markdown} text=${withoutThinking(run.answer)} />` : run.error && html`<p class="problem"><${OwnWords} text=${run.error} /></p>`}
+      ${run.answer ? html`<${Markdown} text=${withoutThinking(run.answer)} chunks=${citedChunks(run)} />` : run.error && html`<p class="problem"><${OwnWords} text=${run.error} /></p>`}
       </article>`)}</div>
     ${before !== after && html`<details open=${isAlike(before, after)}><summary>${t("difference")}</summary>
       <${TextDiff} before=${before} after=${after} /></details>`}

@@ -11,6 +11,9 @@ import { language, t } from "./texts.js";
 
 const OPTIONS = { USE_PROFILES: { html: true }, FORBID_ATTR: ["style", "class", "id", "name"] };
 const MARK = /<sup data-(cite|note)="([^"]*)">([^<]*)<\/sup>/g;
+/** A character, perhaps the ends of tags around it, marks, and what may follow them in the same line. */
+const MARKED = new RegExp("(&[#\\w]+;|[^\\s<>&])((?:</(?:strong|em|del)>)*)(\\s?)"
+  + "((?:<button type=\"button\" data-(?:cite|note)[^>]*>\\d+</button>){1,6}[.,;:!?。，；：、！？)）]?)", "gu");
 
 DOMPurify.addHook("afterSanitizeAttributes", (node) => {
   if (!(node instanceof HTMLElement)) return;
@@ -65,7 +68,7 @@ export function Markdown({ text, chunks = {}, onCite, isStreaming = false }) {
   const cited = [];
   /** @type {string[]} */
   const noted = [];
-  /** @param {string} clean @returns {string} Its citations and footnotes as buttons with numbers. */
+  /** @param {string} clean @returns {string} Its citations and footnotes as buttons with numbers, each beside its word. */
   const mark = (clean) => clean.replace(MARK, (_, kind, id, raw) => {
     if (kind === "cite" ? !chunks[id] : !notes.has(id)) return isStreaming ? "" : raw;
     const all = kind === "cite" ? cited : noted;
@@ -73,7 +76,7 @@ export function Markdown({ text, chunks = {}, onCite, isStreaming = false }) {
     const number = all.indexOf(id) + 1;
     const name = kind === "cite" ? `${t("source")} ${number}: ${chunks[id].document_name ?? ""}` : `${t("note")} ${number}`;
     return `<button type="button" data-${kind}="${id}" aria-label="${escapeHtml(name)}">${number}</button>`;
-  });
+  }).replace(MARKED, '<span class="marked">$1$3$4</span>$2');
   const convert = (/** @type {import("./markdown_source.js").Block} */ block, /** @type {boolean} */ isLast) => {
     if (isLast) {
       const [last] = readBlocks(settle(block.raw)).blocks;

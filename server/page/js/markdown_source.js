@@ -8,7 +8,8 @@ const TAGS = new Set(("b blockquote br caption code del div em h1 h2 h3 h4 h5 h6
   + "table tbody td tfoot th thead tr u ul").split(" "));
 const TAG = /<(\/?)([a-z][a-z0-9]*)((?:\s[^<>]*)?)>|[<>]/gi;
 const SPAN = /\b(?:col|row)span\s*=\s*["']?\d{1,4}/gi;
-const CITATION = /^(?:\[ID: ?(\d{1,6})\]|【ID: ?(\d{1,6})】|\(ID: ?(\d{1,6})\)|##(\d{1,6})\$\$)/;
+export const CITATIONS = /\[ID: ?(\d{1,6})\]|【ID: ?(\d{1,6})】|\(ID: ?(\d{1,6})\)|##(\d{1,6})\$\$/g;
+const CITATION = new RegExp(`^(?:${CITATIONS.source})`);
 const NOTE = /^ {0,3}\[\^([^\]\s]{1,60})\]:[ \t]*([^\n]*(?:\n(?:[ \t]+[^\n]*|(?=\n[ \t]+\S)))*)(?:\n|$)/;
 const DISPLAY = /^ {0,3}(?:\$\$([\s\S]{1,5000}?)\$\$|\\\[([\s\S]{1,5000}?)\\\])[ \t]*(?:\n|$)/;
 const FORMULA = new RegExp("^(?:\\$\\$([\\s\\S]{1,5000}?)\\$\\$|\\\\\\[([\\s\\S]{1,5000}?)\\\\\\]|\\\\\\(([\\s\\S]{1,5000}?)\\\\\\)"

@@ -7,7 +7,8 @@ import { newTurn } from "./turn.js";
 /**
  * @typedef {{id: string, namespace: string, region: string | null, round: number | null, turn: number, at_ms: number,
  *   bytes: number, next: string[], waiting: string[], record: Record<string, number>, usage: number[],
- *   globals: Record<string, number>, outputs: Record<string, Record<string, number>>, history: number}} Step
+ *   references: Record<string, number>, globals: Record<string, number>,
+ *   outputs: Record<string, Record<string, number>>, history: number}} Step
  * @typedef {{id: string, parent: string, status: string, error: string, model: string, start_ms: number, end_ms: number}} Run
  * @typedef {{format: number, session: {id: string, name: string, title: string}, drawings: Record<string, string>,
  *   nodes: Record<string, {title: string, type: string, parent: string}>, runs: Run[], steps: Step[],
@@ -101,6 +102,11 @@ function endVisit(record, turn, visit, step) {
 /** @param {SessionRecord} record @param {Record<string, number>} entries @returns {Record<string, any>} */
 function read(record, entries) {
   return Object.fromEntries(Object.entries(entries).map(([name, number]) => [name, record.values[number]]));
+}
+
+/** @param {SessionRecord} record @param {number} at @returns {Record<string, any>} What an answer may cite at a step. */
+export function chunksAt(record, at) {
+  return read(record, record.steps[at]?.references ?? {});
 }
 
 /** @param {SessionRecord} record @param {Step | undefined} step @returns {Run | undefined} The run that made a step. */

@@ -5,7 +5,7 @@ import { Graph } from "./graph.js";
 import { Markdown } from "./markdown.js";
 import { NodeDrawer } from "./node_drawer.js";
 import { OwnWords } from "./own_words.js";
-import { asText, momentAt, nodesOf, titleOf, turnAt, turnsOf, wordsOf } from "./record.js";
+import { asText, chunksAt, momentAt, nodesOf, titleOf, turnAt, turnsOf, wordsOf } from "./record.js";
 import { RunPanel } from "./run_panel.js";
 import { Facts } from "./steps.js";
 import { switchLanguage, t } from "./texts.js";
@@ -95,7 +95,7 @@ function Message({ record, last, text, role, isLater }) {
   const thinking = (text.match(/(?<=<think>)[\s\S]*?(?=<\/think>)/g) ?? []).join("\n\n");
   return html`<div class=${`entry ${isLater ? "later" : ""}`}>${notYet}
     <${Facts} turn=${{ ...turn, shown: { ...turn.shown, thinking } }} isChosen=${false} onUnfold=${() => undefined} onCite=${() => undefined} />
-    <article class="message assistant"><${Markdown} text=${withoutThinking(text)} /></article></div>`;
+    <article class="message assistant"><${Markdown} text=${withoutThinking(text)} chunks=${chunksAt(record, last)} /></article></div>`;
 }
 
 const [root, data] = [document.getElementById("app"), document.getElementById("record")];

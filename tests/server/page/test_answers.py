@@ -71,6 +71,20 @@ flowchart TD
 LONG = [
     f"## Part {part}\n\nSome **bold** words and `code`, {'word ' * 60}\n\n- one\n- two\n\n" for part in range(60)
 ] + ["The end."]
+ORPHANS = """(answer) => {
+  const [text, mark] = [answer.querySelector(".markdown"), answer.querySelector("[data-note]")];
+  const range = document.createRange();
+  range.selectNodeContents(mark.previousSibling);
+  let count = 0;
+  for (let width = 160; width < 500; width += 5) {
+    text.style.inlineSize = `${width}px`;
+    const [last, own] = [range.getBoundingClientRect(), mark.getBoundingClientRect()];
+    count += own.top > last.bottom || last.left < text.getBoundingClientRect().left + 8;
+  }
+  text.style.inlineSize = "";
+  return count;
+}"""
+"""How often a mark, or the last letter of its word, begins a line."""
 FRAMES = """() => { window.frames_ = []; let last = performance.now();
   const note = (now) => { window.frames_.push(now - last); last = now; requestAnimationFrame(note); };
   requestAnimationFrame(note); }"""
@@ -95,6 +109,7 @@ async def test_answers_are_well_set_and_harmless(browser: Browser, tmp_path: Pat
         cell = await answer.get_by_role("cell", name="1,200.00").bounding_box()
         assert cell
         assert cell["height"] < 50
+        assert await answer.evaluate(ORPHANS) == 0
         await answer.locator("[data-note]").focus()
         await expect(answer.get_by_role("note")).to_have_text("The note.")
         await ask(page, "hostile")

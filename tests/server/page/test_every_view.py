@@ -51,7 +51,8 @@ $$\frac{1}{2}$$
 ![图](http://192.0.2.1/1.png)
 
 ```mermaid
-graph TD
+graph LR
+  包裹 --> 汉堡
 ```
 
 [^a]: 说明。
@@ -304,6 +305,7 @@ async def compare(house: House) -> None:
     page = await house.talk()
     await choose_action(page, "Compare")
     await expect(page.locator(".comparison .side-answer")).to_have_count(2)
+    await expect(page.locator(".side-answer .piece [data-cite]").first).to_have_text("1")
 
 
 async def use_it(house: House) -> None:
@@ -352,6 +354,8 @@ async def shared(house: House) -> None:
     made = await server.post(f"{server.url}/native/v1/agents/{house.desk}/sessions/{house.session}/share")
     await house.page.goto(f"{server.url}{made['url']}")
     await expect(house.page.locator(".message.assistant")).to_be_visible()
+    await house.page.locator(".code").last.get_by_role("button", name="Draw").click()
+    await expect(house.page.locator(".diagram")).to_be_visible()
 
 
 async def shared_gone(house: House) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 from playwright.async_api import Browser, Locator, Page, expect
 
 from tests.fakes.browsers import needs_chromium
+from tests.fakes.knowledge import FakeKnowledge, chunk
 from tests.fakes.services import Reply
 from tests.server.cli.command import ROOT, invoke
-from tests.server.http.app_server import start_app
-from tests.server.page.test_page import HOSTILE, MODEL, ask, open_agent, visit
+from tests.server.http.app_server import CITING, start_app
+from tests.server.page.test_page import HOSTILE, ask, open_agent, visit
 from tests.server.page.visits import choose_action
 
 pytestmark = needs_chromium
@@ -90,10 +91,15 @@ async def test_a_loop_is_shown_step_by_step(browser: Browser, tmp_path: Path) ->
 
 async def test_the_session_on_the_server_is_downloaded_with_hostile_texts(browser: Browser, tmp_path: Path) -> None:
     end = f"</script><script>window.hacked=1</script><!--{HOSTILE}"
-    dsl = {**MODEL, "title": end}
+    dsl = {**CITING, "title": end}
+    knowledge = FakeKnowledge(chunks=[chunk("c-tea", "Tea."), chunk("c-rice", f"Rice needs water. {HOSTILE}")])
     dsl["graph"] = {"nodes": [{"id": "LLM:0", "data": {"name": end}}], "edges": []}
     async with (
-        start_app(tmp_path, [Reply(text=f"Yes, $a^2$. {end}\n\n```js\nlet a;\n```\n\n```mermaid\npie\n```")]) as server,
+        start_app(
+            tmp_path,
+            [Reply(text=f"Yes [ID:61], $a^2$. {end}\n\n```js\nlet a;\n```\n\n```mermaid\npie\n```")],
+            knowledge=knowledge,
+        ) as server,
         visit(browser, server.url, server.key) as shown,
     ):
         page = shown.page
@@ -105,14 +111,16 @@ async def test_the_session_on_the_server_is_downloaded_with_hostile_texts(browse
                 await choose_action(page, name)
             await (await download.value).save_as(tmp_path / f"run.{suffix}")
     async with open_file(browser, tmp_path / "run.html") as page:
-        await expect(page.locator(".message.assistant")).to_contain_text("Yes,")
+        await expect(page.locator(".message.assistant")).to_contain_text("Yes 1, ")
+        await page.locator(".piece [data-cite]").focus()
+        await expect(page.get_by_role("note")).to_contain_text("Rice needs water.")
         await expect(page.locator(".formula math")).to_have_count(1)
         await expect(page.locator(".hljs-keyword")).to_have_text("let")
         await expect(page.locator(".code-head").last).to_have_text("Mermaid diagram Copy")  # it has no library
         await expect(page.locator(".message.user")).to_have_text(end)
         await expect(page.locator("h1")).to_contain_text("Helper </script>")
         await node(page, "LLM:0").click()
-        await expect(page.get_by_role("complementary")).to_contain_text("Yes,")
+        await expect(page.get_by_role("complementary")).to_contain_text("Yes")
         for name in ("Run", "Values", "Graph"):
             await page.get_by_role("tab", name=name).click()
         assert await page.evaluate("window.hacked") is None
