@@ -10,7 +10,7 @@ from playwright.async_api import Browser, Route, expect
 from ragflow_lg.server.agents.canvas_file_agents import CanvasFiles
 from tests.fakes.browsers import needs_chromium
 from tests.server.http.app_server import MODEL, start_app
-from tests.server.page.visits import ask, open_agent, visit
+from tests.server.page.visits import ask, choose_action, open_agent, visit
 
 pytestmark = needs_chromium
 
@@ -91,6 +91,8 @@ async def test_on_a_phone_send_is_seen_and_the_parts_are_drawers(browser: Browse
         await page.go_back()  # to the other agent
         await expect(page.locator(".crumbs b")).to_have_text("Other")
         await expect(page.locator(".side")).to_be_hidden()
+        await choose_action(page, "Theme: as the system", "Menu")  # the head has no room for it
+        await expect(page.locator("html")).to_have_attribute("data-theme", "light")
 
 
 async def test_the_own_agents_come_first_and_a_file_is_dropped_anywhere(browser: Browser, tmp_path: Path) -> None:
