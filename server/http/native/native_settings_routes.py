@@ -133,12 +133,14 @@ class SavedProvider(BaseModel):
 class SettingsAnswer(BaseModel):
     """What the page has added to the settings, and what it may add."""
 
+    is_owner: Annotated[bool, Field(description="Whether the settings of the server are this tenant's own.")]
     may_change: bool
     reason: Annotated[str, Field(description="Why nothing may be changed, and what to do; empty if it may.")]
     providers: Annotated[list[SavedProvider], Field(description="The providers that the page has added.")]
     models: Annotated[dict[str, str], Field(description="Models that answer in place of others, by the other's id.")]
     tools: Annotated[list[str], Field(description="The services with a key from the page.")]
     default_model: Annotated[str, Field(description="The default model of the page; empty for that of the settings.")]
+    is_demo: Annotated[bool, Field(description="Whether the demo model answers where no other one can.")]
     usable: Annotated[list[str], Field(description="Ids of the chat models that can be used.")]
     known: Annotated[list[KnownProvider], Field(description="The known providers.")]
 
@@ -348,12 +350,14 @@ async def _build_settings(app_state: AppState, tenant: str) -> SettingsAnswer:
     ]
     refusal = find_refusal(app_state, tenant)
     return SettingsAnswer(
+        is_owner=owns,
         may_change=not refusal,
         reason=refusal,
         providers=providers,
         models={id_: each.use for id_, each in saved.models.items()},
         tools=list(saved.tools),
         default_model=saved.default_model,
+        is_demo=app_state.services_of(tenant).is_demo or is_demo(settings.chat_settings().default_model),
         usable=await _list_usable(settings),
         known=known,
     )

@@ -22,7 +22,8 @@ import { whole } from "./turns.js";
 
 /**
  * Show a conversation.
- * @param {{place?: string, past: Turn[], turn: Turn | null, problem: string, problems: Record<string, string>, isBusy: boolean,
+ * @param {{place?: string, hasBox?: boolean, past: Turn[],
+ *   turn: Turn | null, problem: string, problems: Record<string, string>, isBusy: boolean,
  *   isLoading?: boolean, isOffline?: boolean, begin: import("./begin.js").Begin | null, inputs: Record<string, any>,
  *   onInputs: (inputs: any) => void, opening?: (isFirst: boolean) => any, steps?: import("./turns.js").Steps, chosen?: string,
  *   titleOf?: (node: string) => string} & Actions} props `opening` is what stands before the first message, with the greeting,
@@ -30,7 +31,7 @@ import { whole } from "./turns.js";
  */
 export function Chat(props) {
   const { past, turn, problem, problems, isBusy, isLoading, isOffline, begin, inputs, onInputs, opening, ...others } = props;
-  const { place, steps, chosen, titleOf, ...actions } = others;
+  const { place, hasBox = true, steps, chosen, titleOf, ...actions } = others;
   const isWaiting = Boolean(turn?.pauses.length);
   const wasBusy = useRef(false); // who hears the page is told of the end, not of each word
   if (isBusy) wasBusy.current = true;
@@ -58,8 +59,8 @@ export function Chat(props) {
       ${isAway && html`<button type="button" class="newest" onClick=${toEnd}>
         <${Icon} name="arrow-down" /> ${t("newest")}</button>`}
       ${isOffline && !isBusy && html`<p class="offline" role="status">${t("offline")}</p>`}
-      <${Composer} place=${place} begin=${begin} inputs=${inputs} onInputs=${onInputs} isFirst=${isFirst} isBusy=${isBusy} isOffline=${isOffline}
-        isWaiting=${isWaiting} problems=${isWaiting ? {} : problems} onSend=${send} onStop=${actions.onStop} />
+      ${hasBox && html`<${Composer} place=${place} begin=${begin} inputs=${inputs} onInputs=${onInputs} isFirst=${isFirst} isBusy=${isBusy} isOffline=${isOffline}
+        isWaiting=${isWaiting} problems=${isWaiting ? {} : problems} onSend=${send} onStop=${actions.onStop} />`}
     </div>
   </section>`;
 }

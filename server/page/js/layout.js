@@ -26,18 +26,32 @@ export function useLayout() {
   const [panel, setPanel] = useState(() => (localStorage.getItem(PANEL) === "closed" ? "closed" : "open"));
   const [drawer, setDrawer] = useState(/** @type {Part | ""} */ (""));
   const [, setWidth] = useState(0);
+  /** A drawer is a step of the browser's history, so that Back closes it. */
+  const show = (/** @type {Part | ""} */ part) => {
+    if (!part) return close();
+    if (history.state?.drawer) history.replaceState({ drawer: part }, "");
+    else history.pushState({ drawer: part }, "");
+    return setDrawer(part);
+  };
+  const close = () => {
+    if (history.state?.drawer) history.back();
+    setDrawer("");
+  };
   useEffect(() => {
     const media = Object.values(NARROW).map((width) => matchMedia(`(max-width: ${width}px)`));
     const change = () => {
-      setDrawer("");
+      close();
       setWidth(innerWidth);
     };
-    const press = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && setDrawer("");
+    const press = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && close();
+    const back = () => setDrawer(history.state?.drawer ?? "");
     media.forEach((each) => each.addEventListener("change", change));
     addEventListener("keydown", press);
+    addEventListener("popstate", back);
     return () => {
       media.forEach((each) => each.removeEventListener("change", change));
       removeEventListener("keydown", press);
+      removeEventListener("popstate", back);
     };
   }, []);
 
@@ -57,7 +71,7 @@ export function useLayout() {
   };
   const isShown = (/** @type {Part} */ part) => (isDrawer(part) ? drawer === part : part === "list" || panel !== "closed");
   const toggle = (/** @type {Part} */ part) => {
-    if (isDrawer(part)) setDrawer(drawer === part ? "" : part);
+    if (isDrawer(part)) show(drawer === part ? "" : part);
     else place(panel === "closed" ? "open" : "closed");
   };
   const size = (/** @type {number} */ given) => {
@@ -67,7 +81,7 @@ export function useLayout() {
   return {
     share, panel, drawer, isShown, toggle, size,
     isWhole: panel === "whole",
-    closeDrawer: () => setDrawer(""),
+    closeDrawer: close,
     showPanel: () => { if (!isShown("panel")) toggle("panel"); },
     enlarge: () => place(panel === "whole" ? "open" : "whole"),
   };

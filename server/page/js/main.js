@@ -23,7 +23,9 @@ function readPlace() {
 
 /** @param {string} agent @param {string} [session] */
 function go(agent, session = "") {
-  location.hash = agent ? `#/${encodeURIComponent(agent)}${session ? `/${encodeURIComponent(session)}` : ""}` : "#/";
+  const place = agent ? `#/${encodeURIComponent(agent)}${session ? `/${encodeURIComponent(session)}` : ""}` : "#/";
+  if (history.state?.drawer) location.replace(place); // in place of the drawer from which the reader goes
+  else location.hash = place;
 }
 
 function App() {

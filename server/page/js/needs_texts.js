@@ -67,6 +67,8 @@ export const NEEDS_TEXTS = {
   isNote: ["note", "提示"],
   isFailed: ["failed", "失败"],
   models: ["Models", "模型"],
+  onlyDemo: ["The demo model answers. No other model can be used yet.", "由演示模型回答。还没有其他可用的模型。"],
+  notSeen: ["The models, keys and checks of the server are not shown to you.", "不向您显示服务器的模型、密钥和检查。"],
   noModels: ["No model can be used yet.", "还没有可用的模型。"],
   inPlaceOf: ["answers for {model}", "代替 {model} 回答"],
   keySet: ["key is set", "密钥已设置"],

@@ -6,6 +6,7 @@ import { Icon } from "./icons.js";
 import { Markdown } from "./markdown.js";
 import { Line, ModelForm } from "./model_form.js";
 import { OwnWords, Problem } from "./own_words.js";
+import { isWebhook } from "./start_card.js";
 import { meaningOf, t } from "./texts.js";
 
 /** @type {Record<string, string>} */
@@ -19,10 +20,10 @@ const MAX_GREETING = 120;
 /**
  * Show, before the first message, the greeting, questions and the card; afterwards only that a demo answers.
  * @param {{api: import("./api.js").Api, agent: string, begin: import("./begin.js").Begin | null, isFirst: boolean,
- *   isDemo: boolean, saves: number, onAsk: (question: string) => void}} props `isDemo`: the last turn was one. `saves` counts
- *   the versions that were saved here.
+ *   isDemo: boolean, saves: number, start?: any, onAsk: (question: string) => void}} props `isDemo`: the last turn was one.
+ *   `saves` counts the versions that were saved here. `start` says what else starts the agent.
  */
-export function Opening({ api, agent, begin, isFirst, isDemo, saves, onAsk }) {
+export function Opening({ api, agent, begin, isFirst, isDemo, saves, start, onAsk }) {
   const [needs, setNeeds] = useState(/** @type {any} */ (null));
   const [problem, setProblem] = useState("");
   const [isOpen, setOpen] = useState(false);
@@ -46,11 +47,12 @@ export function Opening({ api, agent, begin, isFirst, isDemo, saves, onAsk }) {
     ${hasBar && isOpen && !isLacking && card}
     ${isFirst && html`<div class="opening">
       ${!begin && !problem && html`<div class="ghost" role="status" aria-label=${t("loading")}></div>`}
-      ${begin?.prologue ? html`<article class="prologue" data-short=${begin.prologue.length <= MAX_GREETING}>
+      ${begin?.prologue && !isWebhook(begin) ? html`<article class="prologue" data-short=${begin.prologue.length <= MAX_GREETING}>
           <${Markdown} text=${begin.prologue} /></article>`
         : isChat && html`<h2>${t("greeting")}</h2>`}
       <${Problem} text=${problem} />
       ${(!hasBar || isLacking) && card}
+      ${start}
       ${!needs && !problem && html`<div class="ghost wide"></div>`}
       ${needs && isChat && html`<${Questions} needs=${needs} begin=${begin} onAsk=${onAsk} />`}</div>`}`;
 }

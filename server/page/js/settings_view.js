@@ -41,13 +41,14 @@ export function SettingsView({ api }) {
   return html`<main class="settings">
     <h1>${t("settings")}</h1>
     <${Problem} text=${problem} />
-    ${settings && !settings.may_change && html`<p class="hint"><b>${t("readOnly")}</b> <${OwnWords} text=${settings.reason} /></p>`}
+    ${settings && !settings.may_change && html`<p class="hint"><b>${t(settings.is_owner ? "readOnly" : "notSeen")}</b>
+      ${" "}<${OwnWords} text=${settings.reason} /></p>`}
     ${settings && html`<${Models} api=${api} settings=${settings} onChange=${change} onSaved=${load} />
       ${settings.tools.length > 0 && html`<${Section} title=${t("toolKeys")}><ul class="rows">
         ${settings.tools.map((/** @type {string} */ name) => html`<${Row} key=${name} icon="key-round" title=${name} about=${t("keySet")}
           onRemove=${settings.may_change && (() => change({ tools: { [name]: null } }))} />`)}</ul><//>`}
       <${Datasets} api=${api} mayChange=${settings.may_change} />`}
-    <${Checks} api=${api} />
+    ${settings?.is_owner && html`<${Checks} api=${api} />`}
     <${Servers} api=${api} />
     <${PageKeys} api=${api} />
     <${Schedules} api=${api} />
@@ -103,7 +104,7 @@ function Models({ api, settings, onChange, onSaved }) {
   return html`<${Section} title=${t("models")} action=${action}>
     ${isOpen && html`<${ModelForm} api=${api} settings=${settings} wanted="" onSaved=${saved} />`}
     <ul class="rows">
-      ${!settings.usable.length && html`<li><span class="hint">${t("noModels")}</span></li>`}
+      ${!settings.usable.length && html`<li><span class="hint">${t(settings.is_demo ? "onlyDemo" : "noModels")}</span></li>`}
       ${settings.usable.map((/** @type {string} */ id) => html`<${Row} key=${id} icon="brain" title=${html`<code>${id}</code>`} />`)}
       ${settings.providers.map((/** @type {any} */ each) => html`<${Row} key=${each.name} icon="key-round" title=${each.name}
         about=${[each.base_url, t(each.has_key ? "keySet" : "keyUnset")].filter(Boolean).join(" · ")}

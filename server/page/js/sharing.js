@@ -47,7 +47,7 @@ export function ShareDialog({ api, path, isShared, onChange, onClose }) {
 }
 
 /** @param {{link: string}} props */
-function CopyLine({ link }) {
+export function CopyLine({ link }) {
   const [isCopied, setCopied] = useState(false);
   const box = useRef(/** @type {HTMLInputElement | null} */ (null));
   const copy = () => {

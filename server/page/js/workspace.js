@@ -12,6 +12,7 @@ import { Opening } from "./ready_card.js";
 import { RunView, useRunView } from "./run_view.js";
 import { SessionList } from "./session_list.js";
 import { GONE, talkTitle } from "./sessions.js";
+import { isWebhook, StartCard } from "./start_card.js";
 import { language, t } from "./texts.js";
 
 /**
@@ -41,6 +42,7 @@ export function Workspace({ api, agent, session, layout, isOffline, onSession, o
   const nodeTitleOf = useMemo(() => readTitles(talk.version?.dsl), [talk.version]);
   useEffect(() => { if (talk.begin) onTitle(talk.begin); }, [talk.begin?.title]);
   const { talks } = talk;
+  const isCalled = isWebhook(talk.begin);
   const changes = {
     change: talks.change, remove: talks.remove, report: talk.report, api, isShareable: talks.isShareable,
     sharePath: (/** @type {string} */ id) => api.path(agent, `sessions/${id}/share`),
@@ -56,7 +58,8 @@ export function Workspace({ api, agent, session, layout, isOffline, onSession, o
   const enlarge = html`<button type="button" class="icon-button enlarge" aria-label=${t(layout.isWhole ? "reduce" : "enlarge")}
     onClick=${layout.enlarge}><${Icon} name=${layout.isWhole ? "minimize-2" : "maximize-2"} /></button>`;
   const opening = (/** @type {boolean} */ isFirst) => html`<${Opening} api=${api} agent=${agent} begin=${talk.begin} saves=${talk.saves}
-    isFirst=${isFirst} isDemo=${Boolean(talk.turn?.isDemo)} onAsk=${(/** @type {string} */ text) => talk.send(text, [])} />`;
+    isFirst=${isFirst} isDemo=${Boolean(talk.turn?.isDemo)} onAsk=${(/** @type {string} */ text) => talk.send(text, [])}
+    start=${!session && html`<${StartCard} api=${api} agent=${agent} begin=${talk.begin} dsl=${talk.version?.dsl} sessions=${talk.sessions} />`} />`;
 
   if (talk.isUnknown) return html`<main><${Gone} title="agentGone" back=${html`<a class="button primary" href="#/">${t("toAgents")}</a>`} /></main>`;
   return html`<${FileAccess.Provider} value=${openFile}><div class="workspace" data-panel=${layout.panel} data-drawer=${layout.drawer}
@@ -66,10 +69,10 @@ export function Workspace({ api, agent, session, layout, isOffline, onSession, o
       ${talk.problem === GONE ? html`<${Gone} title="talkGone"
         back=${html`<button type="button" class="primary" onClick=${() => onSession("")}>${t("newSession")}</button>`} />` : html`<${TalkHead} key=${session} row=${talks.own}
         changes=${changes} onSave=${talk.save} />
-      <${Chat} place=${`${agent}/${session}`} past=${talk.past} turn=${talk.turn} problem=${talk.problem} problems=${talk.problems} isBusy=${talk.isBusy} isLoading=${talk.isLoading}
+      <${Chat} place=${`${agent}/${session}`} hasBox=${!isCalled} past=${talk.past} turn=${talk.turn} problem=${talk.problem} problems=${talk.problems} isBusy=${talk.isBusy} isLoading=${talk.isLoading}
       isOffline=${isOffline} begin=${talk.begin}
       inputs=${talk.inputs} onInputs=${talk.setInputs} opening=${opening} onSend=${talk.send} onStop=${talk.stop} onAnswer=${talk.answer}
-      onContinue=${() => talk.continueRun()} onGiveUp=${talk.giveUp} onCite=${cite} onResend=${talk.resend}
+      onContinue=${() => talk.continueRun()} onGiveUp=${talk.giveUp} onCite=${cite} onResend=${isCalled ? undefined : talk.resend}
       steps=${talk.steps} chosen=${talk.chosen} titleOf=${nodeTitleOf} onShowRun=${showRun} onRate=${rate} />`}</main>
     <${Divider} layout=${layout} />
     <section class="side" aria-label=${t("runPanel")} onKeyDown=${panel.press}>

@@ -85,10 +85,18 @@ async def test_on_a_phone_send_is_seen_and_the_parts_are_drawers(browser: Browse
         await page.get_by_role("button", name="Run panel").click()
         tabs = page.get_by_role("tablist", name="Run")
         assert await tabs.evaluate("tabs => tabs.scrollWidth <= tabs.clientWidth")
-        await page.go_back()  # to the new conversation
+        await page.go_back()  # which closes the drawer
         await expect(page.locator(".side")).to_be_hidden()
-        await page.get_by_role("button", name="Run panel").click()
-        await page.go_back()  # to the other agent
+        await expect(page.locator(".message.user")).to_have_count(1)
+        await page.get_by_role("button", name="Conversations").click()
+        await page.get_by_role("button", name="New conversation").click()  # in place of the drawer
+        await expect(page.locator(".message.user")).to_have_count(0)
+        await expect(page.locator(".sessions")).to_be_hidden()
+        await page.go_back()
+        await expect(page.locator(".message.user")).to_have_count(1)
+        await page.go_back()
+        await expect(page.locator(".message.user")).to_have_count(0)
+        await page.go_back()
         await expect(page.locator(".crumbs b")).to_have_text("Other")
         await expect(page.locator(".side")).to_be_hidden()
         await choose_action(page, "Theme: as the system", "Menu")  # the head has no room for it

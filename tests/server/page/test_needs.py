@@ -6,6 +6,7 @@ from pathlib import Path
 
 from playwright.async_api import Browser, expect
 
+from ragflow_lg.server.database.key_repository import KeyRepository
 from tests.architecture.sources import ROOT
 from tests.fakes.browsers import needs_chromium
 from tests.fakes.mock_llm import MockLLM, reply
@@ -65,7 +66,7 @@ async def test_what_an_agent_lacks_is_mended_before_its_first_message(browser: B
         await expect(page.get_by_role("region", name="State").get_by_role("group")).to_contain_text("checks are well")
         assert SECRET not in await page.content()
         await models.get_by_role("listitem").filter(has_text="key is set").get_by_role("button", name="Remove").click()
-        await expect(models).to_contain_text("No model can be used yet.")
+        await expect(models).to_contain_text("The demo model answers. No other model can be used yet.")
         schedules = page.get_by_role("region", name="Schedules")
         await expect(schedules).to_contain_text("Helper 0 8 * * *")
         await schedules.get_by_role("button", name="Remove").click()
@@ -126,3 +127,34 @@ async def test_a_dataset_is_missed_beside_the_demo_model_and_a_form_is_shown_who
         for width, height in ((1440, 900), (360, 640)):
             await page.set_viewport_size({"width": width, "height": height})
             await expect(page.get_by_role("button", name="Start")).to_be_in_viewport(ratio=1)
+
+        await page.set_viewport_size({"width": 1440, "height": 900})
+        orders = json.loads((ROOT / "examples/webhook.json").read_text())
+        await page.goto(f"{server.url}/#/")
+        agent = await open_agent(server, page, orders, "Orders")
+        schedule = {"cron": "0 8 * * *", "query": "leave"}
+        address = f"{server.url}/api/v1/agents/{agent}/webhook"
+        card = page.get_by_role("region", name="How it is started")
+        await expect(card).to_contain_text("It runs when its address is called: POST")
+        await expect(card.get_by_role("textbox")).to_have_value(address)
+        await expect(page.locator(".composer")).to_have_count(0)
+        headers = {"X-Webhook-Token": "a long secret"}
+        called = await server.stranger().post(address, json={"order": 7, "text": "tea"}, headers=headers)
+        assert called.status_code == 200, called.text
+        (await server.client.post(f"{server.url}/native/v1/agents/{agent}/schedules", json=schedule)).raise_for_status()
+        await page.reload()
+        await expect(card).to_contain_text("0 8 * * *")
+        await card.get_by_role("link").click()
+        await expect(page.locator(".message.assistant")).to_contain_text("Order 7: tea")
+        await expect(card).to_have_count(0)
+        await expect(page.locator(".composer")).to_have_count(0)
+
+        stranger = await KeyRepository(server.app_state.database).create("acme", 1)
+        async with visit(browser, server.url, stranger) as other:  # whose console has no errors
+            await other.page.goto(f"{server.url}/#/settings")
+            await expect(
+                other.page.get_by_text("The models, keys and checks of the server are not shown")
+            ).to_be_visible()
+            await expect(other.page.get_by_role("region", name="Schedules")).to_contain_text("None yet.")
+            await expect(other.page.get_by_role("region", name="State")).to_have_count(0)
+            await expect(other.page.get_by_role("alert")).to_have_count(0)
