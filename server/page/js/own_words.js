@@ -18,7 +18,8 @@ export function OwnWords({ text, meaning }) {
 /** @param {{text: string}} props The message of an `ApiError`: its meaning, then a line break, if the page is in 中文. */
 export function Told({ text }) {
   const [meaning, ...own] = text.split("\n");
-  return language() === "zh" && own.length > 0 ? html`<${OwnWords} meaning=${meaning} text=${own.join("\n")} />` : text;
+  if (language() !== "zh" || !own.length || !CHINESE.test(meaning)) return html`<${OwnWords} text=${text} />`;
+  return html`<${OwnWords} meaning=${meaning} text=${own.join("\n")} />`;
 }
 
 /** Show what went wrong, if something did. @param {{text?: string}} props The message of an `ApiError`. */

@@ -2,7 +2,7 @@
 
 import { html } from "../vendor/preact.js";
 import { Icon } from "./icons.js";
-import { OwnWords } from "./own_words.js";
+import { OwnWords, Told } from "./own_words.js";
 import { t } from "./texts.js";
 import { STOPPED } from "./turn.js";
 
@@ -51,7 +51,7 @@ function ErrorCard({ turn, onRetry, onShowRun }) {
   const title = failed && onShowRun ? t("nodeFailed", { node: failed.title }) : t("turnFailed");
   return html`<section class="error-card" role="alert">
     <h3><${Icon} name="circle-x" /> ${title}</h3>
-    ${cause && html`<p class="cause"><${OwnWords} text=${cause} /></p>`}
+    ${cause && html`<p class="cause"><${Told} text=${cause} /></p>`}
     ${advice && html`<p class="hint">${t(advice)}</p>`}
     ${cause !== turn.error && html`<details><summary>${t("wholeError")}</summary><pre tabindex="0">${turn.error}</pre></details>`}
     <p class="row">${onRetry && html`<button type="button" class="primary" onClick=${onRetry}><${Icon} name="refresh-cw" /> ${t("retry")}</button>`}

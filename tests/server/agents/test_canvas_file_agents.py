@@ -10,6 +10,8 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.agents import canvas_file_agents
 from ragflow_lg.server.agents.canvas_file_agents import CanvasFiles, following_canvas_files
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
+from tests.architecture.sources import ROOT
+from tests.harness.rows import each_row
 from tests.server.http.app_server import AppServer, canvas, start_app
 
 ECHO = canvas(("begin", "Begin", {}, ["Message:0"]), ("Message:0", "Message", {"content": ["{sys.query}"]}, []))
@@ -52,6 +54,29 @@ async def test_a_restart_keeps_the_agents_and_their_ids(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         first = await CanvasFiles(server.app_state, "tenant", [file]).store()
         assert await CanvasFiles(server.app_state, "tenant", [file]).store() == first
+
+
+async def test_a_file_names_its_agent_in_other_languages(tmp_path: Path) -> None:
+    file, description = tmp_path / "loop.json", {"en": "Doubles.", "zh": "翻倍。"}
+    async with start_app(tmp_path) as server:
+        for title, shown in (
+            ({}, {}),
+            ({"zh": "循环"}, {"zh": {"title": "循环", "description": "翻倍。"}}),
+            ({"zh": "圈"}, {"zh": {"title": "圈", "description": "翻倍。"}}),
+            ({}, {}),
+        ):
+            file.write_text(json.dumps({"title": {"en": "Loop", **title}, "description": description, "dsl": ECHO}))
+            await CanvasFiles(server.app_state, "tenant", [file]).store()
+            [card] = (await server.client.get(f"{server.url}/native/v1/agents")).json()["agents"]
+            begin = (await server.client.get(f"{server.url}/native/v1/agents/{card['id']}/begin")).json()
+            assert (card["title"], card["description"], card["translations"]) == ("loop", "Doubles.", shown)
+            assert begin["translations"] == shown
+
+
+@each_row("file", sorted((ROOT / "examples").glob("*.json")))
+def test_examples_are_named_in_both_languages(file: Path) -> None:
+    about = json.loads(file.read_text("utf-8"))
+    assert (about["title"].keys(), about["description"].keys()) == ({"en", "zh"}, {"en", "zh"})
 
 
 async def test_a_wrong_file_is_named_and_the_others_are_served(tmp_path: Path) -> None:

@@ -161,8 +161,12 @@ async def house(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> A
     (folder / "own").mkdir()
     lacking = copy.deepcopy(SUPPORT)
     lacking["components"]["begin"]["obj"]["params"]["prologue"] = "您好！"
-    about = {"title": {"en": "向导"}, "description": {"en": "带人游览。" * 20}, "dsl": TRIP}
-    (folder / "examples" / "向导.json").write_text(json.dumps(about))
+    texts = {
+        "title": {"en": "Guide", "zh": "向导"},
+        "description": {"en": "Guides people. " * 20, "zh": "带人游览。" * 20},
+    }
+    about = {**texts, "dsl": TRIP}
+    (folder / "examples" / "guide.json").write_text(json.dumps(about))
     replies = [
         Reply(text=RICH, reasoning="想一想。", match="包裹", repeat=True),
         Reply(error="The model 'x' is unknown. Choose another model with --model.", match="失败", repeat=True),
