@@ -26,40 +26,48 @@ for module in pkgutil.walk_packages(ragflow_lg.__path__, "ragflow_lg."):
         importlib.import_module(module.name)
 """
 
-ASK = """
-import asyncio, sys
-from msgspec.structs import replace
+USE = """
+import asyncio, json, sys
+from typer.testing import CliRunner
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import load_named
 from ragflow_lg.component.integration import load_store
 from ragflow_lg.server.assembly.open_services import open_services
+from ragflow_lg.server.cli.entry import app
 from ragflow_lg.server.settings import Settings
-
-async def ask():
-    async with open_services(Settings()) as services:
-        for place in sys.argv[1:]:
-            try:
-                services.of(load_named(place, "")) if ":" in place else load_store(place)
-            except SettingsError as error:
-                print(error)
-
-print(*Settings.model_fields)
-asyncio.run(ask())
-"""
-PLAY = """
-import json, sys
 from tests.conftest import FIXTURES
 from tests.harness.cases import read_cases
 from tests.harness.conformance import judge
 
-part, *names = sys.argv[1:]
-for case in list(read_cases(FIXTURES / "conformance"))[int(part)::8]:
-    text = json.dumps(case.data["dsl"])
-    if not any(f'": "{name}"' in text for name in names):
-        verdict = judge(case)
-        print(verdict.outcome, verdict.case, verdict.reason)
+use = json.loads(sys.argv[1])
+
+async def ask():
+    async with open_services(Settings()) as services:
+        for place in use["places"]:
+            try:
+                services.of(load_named(place, "")) if ":" in place else load_store(place)
+                yield ""
+            except SettingsError as error:
+                yield str(error)
+
+async def listed(values):
+    return [value async for value in values]
+
+def judged():
+    for case in list(read_cases(FIXTURES / "conformance"))[use["part"]::8]:
+        text = json.dumps(case.data["dsl"])
+        if not any(f'": "{name}"' in text for name in use["names"]):
+            verdict = judge(case)
+            yield verdict.outcome, f"{verdict.case} {verdict.reason}"
+
+print(json.dumps({
+    "commands": [CliRunner().invoke(app, command).output for command in use["commands"]],
+    "sections": [*Settings.model_fields],
+    "answers": asyncio.run(listed(ask())),
+    "verdicts": [*judged()],
+}))
 """
-"""Plays an eighth of the conformance cases, without those that have these components and values."""
+"""Uses what is left, in one process: commands, services, an eighth of the conformance cases without some components."""
 FORMATS = ("DocsGenerator", "PDFGenerator", "HTML")
 """What the integration of documents does besides its component: its other names, and files of a Message."""
 NEEDY = {
@@ -97,31 +105,33 @@ def test_a_removed_folder_is_only_missed_where_it_is_used(entry_point: EntryPoin
     copy_without([entry_point.module], tmp_path)
     others = dict(find_integrations().integrations)
     removed = others.pop(entry_point.name)
-    listed = run(tmp_path, "-m", "ragflow_lg", "--help").stdout.split()
-    assert removed.commands.keys().isdisjoint(listed)
-    answer = run(tmp_path, "-m", "ragflow_lg", "run", str(ROOT / "examples" / "loop.json"), "Hello", "--model", "demo")
-    assert answer.returncode == 0, answer.stderr
-    more = FORMATS if entry_point.name == "documents" else ()
-    part = [each.name for each in ENTRY_POINTS].index(entry_point.name) % 8
-    played = run(tmp_path, "-c", PLAY, str(part), *removed.components, *more)
-    assert played.returncode == 0, played.stderr
-    lines = played.stdout.splitlines()
-    assert (len(lines) > 8, [line for line in lines if not line.startswith("pass ")]) == (True, [])
-    document = canvas({"a": node(next(iter(removed.components), "Unknown"))})
-    (tmp_path / "canvas.json").write_text(json.dumps(document))
-    checked = run(tmp_path, "-m", "ragflow_lg", "check", "canvas.json")
-    assert "component-unknown" in checked.stdout
-    advice = f"[{','.join(entry_point.extras)}]" if entry_point.extras else "Repair or uninstall the package"
-    assert advice in checked.stdout
+    (tmp_path / "own.json").write_text(json.dumps(canvas({"a": node(next(iter(removed.components), "Unknown"))})))
+    (tmp_path / "needy.json").write_text(json.dumps(canvas(NEEDY)))
     offered = {service.protocol for other in others.values() for service in other.services}
     places = [each.protocol for each in removed.services if each.protocol[0] != "." and each.protocol not in offered]
     places += removed.stores
-    asked = run(tmp_path, "-c", ASK, *places)
-    sections, *answers = asked.stdout.splitlines() or [asked.stderr]
-    assert removed.sections.keys().isdisjoint(sections.split())
-    assert [advice in line for line in answers] == [True] * len(places), asked.stdout + asked.stderr
-    (tmp_path / "canvas.json").write_text(json.dumps(canvas(NEEDY)))
-    listed = run(tmp_path, "-m", "ragflow_lg", "needs", "canvas.json").stdout
-    assert all(f"missing      {each.label} " in listed for kind, each in removed.needs.items() if kind in OWNERS), (
-        listed
-    )
+    use = {
+        "commands": [
+            ["--help"],
+            ["run", str(ROOT / "examples" / "loop.json"), "Hello", "--model", "demo"],
+            ["check", "own.json"],
+            ["needs", "needy.json"],
+        ],
+        "places": places,
+        "part": [each.name for each in ENTRY_POINTS].index(entry_point.name) % 8,
+        "names": [*removed.components, *(FORMATS if entry_point.name == "documents" else ())],
+    }
+    used = run(tmp_path, "-c", USE, json.dumps(use))
+    assert used.returncode == 0, used.stderr
+    found = json.loads(used.stdout)
+    listed, answer, checked, needs = found["commands"]
+    assert removed.commands.keys().isdisjoint(listed.split())
+    assert removed.sections.keys().isdisjoint(found["sections"])
+    assert "128 after [" in answer
+    assert len(found["verdicts"]) > 8
+    assert [verdict for verdict in found["verdicts"] if verdict[0] != "pass"] == []
+    assert "component-unknown" in checked
+    advice = f"[{','.join(entry_point.extras)}]" if entry_point.extras else "Repair or uninstall the package"
+    assert advice in checked
+    assert [advice in each for each in found["answers"]] == [True] * len(places), found["answers"]
+    assert all(f"missing      {each.label} " in needs for kind, each in removed.needs.items() if kind in OWNERS), needs
