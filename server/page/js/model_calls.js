@@ -1,6 +1,7 @@
 /** The calls of models in a run, with the prompts as they were sent. */
 
 import { html } from "../vendor/preact.js";
+import { OwnWords } from "./own_words.js";
 import { countTokens, showCost, showSeconds, toText } from "./shown_values.js";
 import { t } from "./texts.js";
 
@@ -39,7 +40,7 @@ export function ModelCalls({ calls, dropped = 0 }) {
       ${Object.keys(call.sampling).length > 0 && html`<p class="hint">${JSON.stringify(call.sampling)}</p>`}
       ${call.answer && html`<h4>${t("modelAnswer")}</h4><pre tabindex="0">${call.answer}</pre>`}
       ${call.calls.length > 0 && html`<h4>${t("calls")}</h4><pre tabindex="0">${toText(call.calls)}</pre>`}
-      ${call.error && html`<h4>${t("error")}</h4><pre tabindex="0" class="problem">${call.error}</pre>`}
+      ${call.error && html`<h4>${t("error")}</h4><pre tabindex="0" class="problem"><${OwnWords} text=${call.error} /></pre>`}
     </details>`)}
   </section>`;
 }

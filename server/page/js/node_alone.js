@@ -2,7 +2,7 @@
 
 import { html, useState } from "../vendor/preact.js";
 import { Costs, ModelCalls } from "./model_calls.js";
-import { Problem } from "./own_words.js";
+import { OwnWords, Problem } from "./own_words.js";
 import { fromText, toText } from "./shown_values.js";
 import { t } from "./texts.js";
 
@@ -44,7 +44,7 @@ export function NodeAlone({ api, agent, node, runId, inputs, dsl }) {
     <${Problem} text=${problem} />
     ${result && html`<div class="result" role="status"><p class="hint"><${Costs} seconds=${result.seconds}
         attempts=${result.attempts} usage=${result.usage} /></p>
-      ${result.error && html`<pre tabindex="0" class="problem">${result.error}</pre>`}
+      ${result.error && html`<pre tabindex="0" class="problem"><${OwnWords} text=${result.error} /></pre>`}
       ${Object.entries(result.outputs).filter(([name]) => !name.startsWith("_")).map(([name, value]) =>
         html`<h4>${name}</h4><pre tabindex="0">${toText(value)}</pre>`)}
       <${ModelCalls} calls=${result.calls} /></div>`}

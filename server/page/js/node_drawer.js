@@ -3,6 +3,7 @@
 import { html } from "../vendor/preact.js";
 import { Icon } from "./icons.js";
 import { Costs, ModelCalls } from "./model_calls.js";
+import { OwnWords } from "./own_words.js";
 import { toText } from "./shown_values.js";
 import { Calls } from "./steps.js";
 import { t } from "./texts.js";
@@ -42,7 +43,7 @@ export function NodeDrawer({ turn, node, visit, titleOf, stored, onVisit, onClos
       <button type="button" class="icon-button" aria-label=${t("visitAfter")} disabled=${isLast} onClick=${() => onVisit(at + 1)}>
         <${Icon} name="chevron-right" /></button></p>`}
     ${!own && !kept.length && html`<p>${t(turn?.isEventless && !turn.visits.length ? "noVisits" : "notRun")}</p>`}
-    ${own?.error?.trim() && html`<h3>${t("error")}</h3><pre tabindex="0" class="problem">${own.error}</pre>`}
+    ${own?.error?.trim() && html`<h3>${t("error")}</h3><pre tabindex="0" class="problem"><${OwnWords} text=${own.error} /></pre>`}
     ${kept[at]?.notices?.map((/** @type {string} */ notice) => html`<p class="hint">${notice}</p>`)}
     ${turn?.isEventless && own && html`<p class="hint">${t(outputs ? "noInputs" : "noInputsOutputs")}${" "}
       <button type="button" onClick=${onValues}>${t("showValues")}</button></p>`}

@@ -53,7 +53,7 @@ function ErrorCard({ turn, onRetry, onShowRun }) {
     <h3><${Icon} name="circle-x" /> ${title}</h3>
     ${cause && html`<p class="cause"><${Told} text=${cause} /></p>`}
     ${advice && html`<p class="hint">${t(advice)}</p>`}
-    ${cause !== turn.error && html`<details><summary>${t("wholeError")}</summary><pre tabindex="0">${turn.error}</pre></details>`}
+    ${cause !== turn.error && html`<details><summary>${t("wholeError")}</summary><pre tabindex="0"><${OwnWords} text=${turn.error} /></pre></details>`}
     <p class="row">${onRetry && html`<button type="button" class="primary" onClick=${onRetry}><${Icon} name="refresh-cw" /> ${t("retry")}</button>`}
       ${failed && onShowRun && html`<button type="button" onClick=${() => onShowRun(failed.id)}>${t("showNode")}</button>`}
       ${onShowRun && advice && advice !== "adviseRetry" && html`<a class="button" href="#/settings">
