@@ -1,6 +1,21 @@
-/** Mermaid diagrams. Their sources are hostile, and their library is large: a frame of their own draws one, as a picture. */
+/** Mermaid diagrams. Their sources are hostile, and their library is large: a frame of their own draws them as pictures. */
 
 const MAX_MS = 20_000;
+
+/** @type {Promise<HTMLIFrameElement> | null} It is kept, because browsers keep no files for a frame without an origin. */
+let opened = null;
+
+/** @returns {Promise<HTMLIFrameElement>} */
+function openFrame() {
+  const frame = document.createElement("iframe");
+  frame.setAttribute("sandbox", "allow-scripts"); // it has no origin, and so nothing of this page
+  frame.className = "diagram-frame";
+  frame.ariaHidden = "true";
+  frame.tabIndex = -1;
+  frame.src = new URL("../diagram.html", import.meta.url).href;
+  document.body.append(frame);
+  return new Promise((resolve) => { frame.onload = () => resolve(frame); });
+}
 
 /**
  * Draw a diagram. An error says what is wrong with it, or nothing if that takes too long.
@@ -8,23 +23,20 @@ const MAX_MS = 20_000;
  * @returns {Promise<string>} The address of a picture, in which nothing can run or be loaded.
  */
 export async function drawDiagram(text, theme) {
-  const frame = document.createElement("iframe");
+  const frame = opened ??= openFrame();
   const { port1, port2 } = new MessageChannel();
-  /** @type {Promise<string>} */
-  const drawn = new Promise((resolve, reject) => {
-    port1.onmessage = ({ data }) => (data.svg ? resolve(data.svg) : reject(new Error(data.problem)));
-    setTimeout(reject, MAX_MS, new Error());
+  const svg = await new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      document.querySelector(".diagram-frame")?.remove();
+      opened = null;
+      reject(new Error());
+    }, MAX_MS);
+    port1.onmessage = ({ data }) => {
+      clearTimeout(timer);
+      if (data.svg) resolve(data.svg);
+      else reject(new Error(data.problem));
+    };
+    frame.then(({ contentWindow }) => contentWindow?.postMessage({ text, theme }, "*", [port2]));
   });
-  frame.setAttribute("sandbox", "allow-scripts"); // it has no origin, and so nothing of this page
-  frame.className = "diagram-frame";
-  frame.ariaHidden = "true";
-  frame.tabIndex = -1;
-  frame.onload = () => frame.contentWindow?.postMessage({ text, theme }, "*", [port2]);
-  frame.src = new URL("../diagram.html", import.meta.url).href;
-  document.body.append(frame);
-  try {
-    return `data:image/svg+xml,${encodeURIComponent(await drawn)}`;
-  } finally {
-    frame.remove();
-  }
+  return `data:image/svg+xml,${encodeURIComponent(svg)}`;
 }

@@ -1,4 +1,4 @@
-/** What runs in `diagram.html`: it draws one Mermaid diagram, in a frame without an origin, a network and a way out. */
+/** What runs in `diagram.html`: it draws Mermaid diagrams, in a frame without an origin, a network and a way out. */
 
 /* global mermaid */
 

@@ -11,9 +11,9 @@ import { language, t } from "./texts.js";
 
 const OPTIONS = { USE_PROFILES: { html: true }, FORBID_ATTR: ["style", "class", "id", "name"] };
 const MARK = /<sup data-(cite|note)="([^"]*)">([^<]*)<\/sup>/g;
-/** A character, perhaps the ends of tags around it, marks, and what may follow them in the same line. */
+/** A character, perhaps the ends of tags around it, and marks. */
 const MARKED = new RegExp("(&[#\\w]+;|[^\\s<>&])((?:</(?:strong|em|del)>)*)(\\s?)"
-  + "((?:<button type=\"button\" data-(?:cite|note)[^>]*>\\d+</button>){1,6}[.,;:!?。，；：、！？)）]?)", "gu");
+  + "((?:<button type=\"button\" data-(?:cite|note)[^>]*>\\d+</button>){1,6})", "gu");
 
 DOMPurify.addHook("afterSanitizeAttributes", (node) => {
   if (!(node instanceof HTMLElement)) return;
