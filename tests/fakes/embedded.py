@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ragflow_lg.adapters.knowledge.embedders import KEYWORDS
-from ragflow_lg.adapters.knowledge.file_text import TextChunk
+from ragflow_lg.adapters.knowledge.file_chunks import TextChunk
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.integrations.knowledge.embedded_knowledge import EmbeddedKnowledge
 from ragflow_lg.integrations.knowledge.knowledge_file import NewDocument, add_dataset, store_document

@@ -1,4 +1,4 @@
-"""Text and metadata of files, and its chunks. Office files and PDFs require the ``documents`` extra."""
+"""Text and metadata of files. Office files and PDFs require the ``documents`` extra."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.extras import require
 from ragflow_lg.base.foreign_markup import html_to_text
 from ragflow_lg.base.spreadsheets.reading import check_unpacked_size
-from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.base.values import JsonValue, to_json
 
 SIDECAR = ".meta.json"
@@ -48,9 +47,7 @@ DOCUMENTS = frozenset((".docx", ".pdf", ".pptx", ".xlsx"))
 SUFFIXES = frozenset((".txt", ".text", ".csv", ".tsv", ".json", ".jsonl")) | MARKUP | DOCUMENTS
 """Suffixes of supported files, ignoring case."""
 
-_HEADING = re.compile(r"(#{1,6})\s")
 _HEADING_STYLE = re.compile(r"heading (\d)|title", re.IGNORECASE)
-_FENCE = re.compile(r"\s{0,3}(```|~~~)")
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(.{0,65536}?\n)?(?:---|\.\.\.)[ \t]*(?:\n|$)", re.DOTALL)
 _CHINESE = re.compile("[\u4e00-\u9fff\u3000-\u303f\uff00-\uffef]")
 _DECLARED = re.compile(rb"<(?:meta\b[^>]*?\bcharset|\?xml\b[^>]*?\bencoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
@@ -83,8 +80,6 @@ _TYPESET = {0xAD: "-", **{code: normalize("NFKC", chr(code)) for code in range(0
 _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _SLIDES = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _RELATIONSHIP = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
-_SEPARATORS = [r"\n\s*\n", r"\n", r"[.!?…]\s+|[。！？；]", r"[,，;]\s?", r"\s", r"[\s\S]{64}", ""]
-"""Where a text is split: the first one in it, then the next ones in what is still too long."""
 
 
 class Page(NamedTuple):
@@ -103,13 +98,6 @@ class FileText(NamedTuple):
     metadata: Mapping[str, JsonValue] = {}
     has_headings: bool = False
     """Whether lines that begin with ``#`` are headings."""
-
-
-class TextChunk(NamedTuple):
-    """A chunk. ``positions`` are ``[page, 0, 0, first line, last line]``, in RAGFlow's order."""
-
-    content: str
-    positions: Sequence[Sequence[int]]
 
 
 def read_file(name: str, content: bytes) -> FileText:
@@ -460,72 +448,3 @@ def read_metadata(value: Any) -> dict[str, JsonValue]:
             metadata[str(key)] = plain if isinstance(entry, list) else plain[0]
     # JSON and YAML allow lone surrogates and NaN, which cannot be stored.
     return cast("dict[str, JsonValue]", to_json(metadata))
-
-
-def split_file(file: FileText, tokens: int, overlap: int) -> list[TextChunk]:
-    """Split a file into chunks of at most about ``tokens``, each preceded by the headings above it.
-
-    Pages and headings start a new chunk. A heading without text has a chunk of its own, unless the chunks of a heading
-    below it begin with it: titles alone would take places of answers in search results. Within a section, the end of a
-    chunk, up to ``overlap`` tokens, is repeated at the start of the next chunk.
-    """
-    from langchain_text_splitters import RecursiveCharacterTextSplitter
-
-    splitter = RecursiveCharacterTextSplitter(
-        _SEPARATORS,
-        keep_separator="end",
-        is_separator_regex=True,
-        chunk_size=tokens,
-        chunk_overlap=min(overlap, tokens // 2),
-        length_function=estimate_tokens,
-        strip_whitespace=False,  # so that each chunk is found in the text again
-    )
-    chunks: list[TextChunk] = []
-    for page in file.pages:
-        sections = list(_split_sections(page)) if file.has_headings else [_Section((page.title,), 1, page.text)]
-        for index, section in enumerate(sections):
-            prefix = " > ".join(filter(None, section.headings))
-            line, start, end = section.first_line, 0, 0
-            for part in splitter.split_text(section.text):
-                # It ends after the last one, and does not repeat more than the overlap, at four characters a token.
-                least = max(start, end - 4 * overlap, end - len(part) + 1)
-                found = section.text.find(part, least)
-                line += section.text.count("\n", start, found)
-                start, end = found, found + len(part)
-                if content := part.strip():
-                    first = line + part.count("\n", 0, part.index(content))
-                    position = [page.number, 0, 0, first, first + content.count("\n")]
-                    chunks.append(TextChunk(f"{prefix}\n{content}" if prefix else content, [position]))
-            below = sections[index + 1].headings[: len(section.headings)] if index + 1 < len(sections) else ()
-            if file.has_headings and prefix and not section.text.strip() and below != section.headings:
-                heading_line = section.first_line - 1
-                chunks.append(TextChunk(prefix, [[page.number, 0, 0, heading_line, heading_line]]))
-    return chunks
-
-
-class _Section(NamedTuple):
-    """A text below some headings."""
-
-    headings: tuple[str, ...]
-    first_line: int
-    text: str
-
-
-def _split_sections(page: Page) -> Iterator[_Section]:
-    """Yield the sections of a Markdown text. Code fences contain no headings."""
-    headings: list[tuple[int, str]] = [(0, page.title)] if page.title else []
-    lines: list[str] = []
-    first, fence = 1, ""
-    for number, line in enumerate(page.text.split("\n"), 1):
-        mark, heading = _FENCE.match(line), None if fence else _HEADING.match(line)
-        if mark and (not fence or mark[1] == fence):
-            fence = "" if fence else mark[1]
-        if not heading:
-            lines.append(line)
-            continue
-        if headings or lines:
-            yield _Section(tuple(text for _, text in headings), first, "\n".join(lines))
-        level, text = len(heading[1]), " ".join(line[heading.end() :].strip().rstrip("#").split())
-        headings = [*(above for above in headings if above[0] < level), (level, text[:MAX_NAME_CHARS])]
-        lines, first = [], number + 1
-    yield _Section(tuple(text for _, text in headings), first, "\n".join(lines))

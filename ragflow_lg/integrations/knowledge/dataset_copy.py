@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ragflow_lg.adapters.knowledge.file_text import TextChunk
+from ragflow_lg.adapters.knowledge.file_chunks import TextChunk
 from ragflow_lg.adapters.ragflow_api import remote_datasets
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.integrations.knowledge.knowledge_file import (

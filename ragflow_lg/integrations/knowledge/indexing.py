@@ -12,14 +12,8 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from ragflow_lg.adapters.knowledge.file_text import (
-    MAX_FILE_BYTES,
-    SIDECAR,
-    SUFFIXES,
-    read_file,
-    read_sidecar,
-    split_file,
-)
+from ragflow_lg.adapters.knowledge.file_chunks import split_file
+from ragflow_lg.adapters.knowledge.file_text import MAX_FILE_BYTES, SIDECAR, SUFFIXES, read_file, read_sidecar
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.integrations.knowledge.knowledge_file import (
     DatasetRecord,

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ragflow_lg.adapters.knowledge.file_text import TextChunk
+from ragflow_lg.adapters.knowledge.file_chunks import TextChunk
 from ragflow_lg.adapters.knowledge.words import split_words
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.values import join_surrogates

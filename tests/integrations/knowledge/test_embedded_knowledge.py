@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.adapters.knowledge.embedders import LOCAL_MODEL, LocalEmbedder, NoEmbedder
-from ragflow_lg.adapters.knowledge.file_text import TextChunk
+from ragflow_lg.adapters.knowledge.file_chunks import TextChunk
 from ragflow_lg.adapters.knowledge.words import MAX_QUESTION_WORDS, extract_question_words, split_words
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.integrations.knowledge import embedded_knowledge

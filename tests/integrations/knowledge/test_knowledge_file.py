@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.adapters.knowledge.file_text import TextChunk
+from ragflow_lg.adapters.knowledge.file_chunks import TextChunk
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.integrations.knowledge.knowledge_file import (
     KnowledgeFile,

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from ragflow_lg.adapters.knowledge import attachments, file_text
-from ragflow_lg.adapters.knowledge.file_text import FileText, Page, read_file, read_sidecar, split_file
+from ragflow_lg.adapters.knowledge.file_chunks import split_file
+from ragflow_lg.adapters.knowledge.file_text import FileText, Page, read_file, read_sidecar
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base import extras
 from ragflow_lg.base.errors import ServiceError
