@@ -34,7 +34,10 @@ export function useLayout() {
     return setDrawer(part);
   };
   const close = () => {
-    if (history.state?.drawer) history.back();
+    if (history.state?.drawer) {
+      history.replaceState(null, ""); // a wider screen closes it twice, and going back takes time
+      history.back();
+    }
     setDrawer("");
   };
   useEffect(() => {
