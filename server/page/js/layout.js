@@ -43,7 +43,8 @@ export function useLayout() {
   useEffect(() => {
     const media = Object.values(NARROW).map((width) => matchMedia(`(max-width: ${width}px)`));
     const change = () => {
-      close();
+      if (history.state?.drawer) history.replaceState(null, ""); // nothing is left that Back could close
+      setDrawer("");
       setWidth(innerWidth);
     };
     const press = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && close();
