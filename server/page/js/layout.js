@@ -35,7 +35,7 @@ export function useLayout() {
   };
   const close = () => {
     if (history.state?.drawer) {
-      history.replaceState(null, ""); // a wider screen closes it twice, and going back takes time
+      history.replaceState(null, ""); // going back takes time, and Escape may be pressed again
       history.back();
     }
     setDrawer("");
