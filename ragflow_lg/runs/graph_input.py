@@ -27,6 +27,7 @@ from ragflow_lg.runs.pauses import (
     match_answers,
     name_forms,
     open_pauses,
+    refuse_closed,
     stored_answers,
 )
 from ragflow_lg.runs.progress import read_progress
@@ -82,7 +83,8 @@ async def find_graph_input(
         if intent != "start":
             raise ConflictError("The session is not waiting: without a session store, turns are independent.")
         return _begin(canvas, request, ignores_unknown=ignores_unknown)
-    if intent == "start" and not request.get("inputs") and not await _has_interrupts(canvas, config):
+    answered = cast("BoundRequest", request).get("pauses", [])
+    if intent == "start" and not (request.get("inputs") or answered or await _has_interrupts(canvas, config)):
         return _begin(canvas, request, ignores_unknown=ignores_unknown)
     snapshot = await canvas.graph.aget_state(config)
     pauses = open_pauses(snapshot, canvas.plan.unchecked_forms)
@@ -91,6 +93,7 @@ async def find_graph_input(
     is_old = canvas.plan.compatibility.old_values
     is_first_form = bool(pauses) and belong_to_conversation(canvas.plan, pauses[:1])
     if intent == "start" and (not pauses or (is_old and is_first_form and not is_form(pauses[0].node))):
+        refuse_closed(pauses, answered)
         return _begin(canvas, request, ignores_unknown=ignores_unknown)
     session = f"The session {name!r}" if name else "The session"
     if intent == "resume" and not pauses:

@@ -120,7 +120,7 @@ def match_answers(
         AnswerError: if an answer is invalid, or a pause id is unknown. No pause is resumed then.
     """
     if ids := cast("BoundRequest", request).get("pauses"):
-        _refuse_closed(pauses, ids)
+        refuse_closed(pauses, ids)
         pauses = [pause for pause in pauses if pause.id in ids]
     inputs: dict[str, Any] = dict(request.get("inputs") or {})
     if is_strict and inputs and all(map(_is_pause_id, inputs)):
@@ -141,7 +141,7 @@ def _is_pause_id(key: str) -> bool:
 
 
 def _by_id(pauses: Sequence[Pause], inputs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    _refuse_closed(pauses, inputs)
+    refuse_closed(pauses, inputs)
     by_id = {pause.id: pause for pause in pauses}
     for key, value in inputs.items():
         if value is not None and not isinstance(value, Mapping):
@@ -149,11 +149,12 @@ def _by_id(pauses: Sequence[Pause], inputs: Mapping[str, Any]) -> dict[str, dict
     return {key: dict(cast("Mapping[str, Any]", value or {})) for key, value in inputs.items()}
 
 
-def _refuse_closed(pauses: Sequence[Pause], ids: Iterable[str]) -> None:
+def refuse_closed(pauses: Sequence[Pause], ids: Iterable[str]) -> None:
+    """Refuse ids of pauses that are not open."""
     open_ids = {pause.id for pause in pauses}
     if unknown := [id_ for id_ in ids if id_ not in open_ids]:
         problems = {id_: f"The session is not waiting for {id_}." for id_ in unknown[:MAX_NAMED]}
-        raise AnswerError(problems, advice=name_forms(pauses, has_ids=True))
+        raise AnswerError(problems, advice=name_forms(pauses, has_ids=True) if pauses else "")
 
 
 def _by_field(pauses: Sequence[Pause], inputs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -42,7 +42,10 @@ def build_error_frame(message: str, session_id: str) -> dict[str, Any]:
 
 
 def describe_failure(error: RagflowLgError, forwarding: Forwarding) -> str:
-    """Return the text of an error for a client. Visitors only learn what they can change themselves."""
+    """Return the text of an error for a client. Visitors only learn what they can change themselves, and no nodes."""
+    if isinstance(error, AnswerError) and forwarding == "page":
+        texts = (text.removeprefix(f"{name.partition('@')[0]}: ") for name, text in error.problems.items())
+        return " ".join(dict.fromkeys(texts))
     is_shown = isinstance(error, RequestError | ConflictError | AnswerError | InputRefusedError)
     return str(error) if is_shown or forwarding != "page" else PAGE_FAILURE
 

@@ -55,6 +55,26 @@ async def test_visitors_receive_the_form_that_a_turn_waits_at(server: AppServer)
     assert (waiting["data"]["event"], waiting["data"]["data"]["tips"]) == ("user_inputs", "Which size?")
 
 
+async def test_visitors_answer_an_open_form_once_and_learn_of_no_node(server: AppServer) -> None:
+    beta, agent = await server.page(), await server.agent(FORM)
+    path, base = f"/agentbots/{agent}/completions", f"{server.url}/native/v1/agents/{agent}/sessions"
+    session = (await server.post(path, {"query": "Hi", "stream": False}, headers=beta))["data"]["session_id"]
+    (pause,) = (await server.client.get(f"{base}/{session}/pauses")).json()
+
+    async def answer(id_: str, value: Any) -> Any:
+        body = {"session_id": session, "stream": False, "pauses": [id_], "inputs": {"size": {"value": value}}}
+        return await server.post(path, body, headers=beta)
+
+    unknown, wrong = await answer("f" * 32, 4), await answer(pause["id"], "big")
+    assert unknown["message"] == f"The session is not waiting for {'f' * 32}."
+    assert wrong["message"] == "'Size' (size) should be a whole number, not 'big'."
+    assert (await answer(pause["id"], 4))["data"]["data"]["content"] == "Size 4"
+    late = await answer(pause["id"], 4)
+    assert (late["code"], late["message"]) == (101, f"The session is not waiting for {pause['id']}.")
+    whole = (await server.client.get(f"{base}/{session}")).json()
+    assert [each["content"] for each in whole["messages"]] == ["Hi", "Which size?", "size: 4", "Size 4"]
+
+
 @pytest.mark.parametrize("is_streamed", [True, False])
 async def test_visitors_do_not_receive_the_texts_of_errors(server: AppServer, *, is_streamed: bool) -> None:
     server.model.replies += [Reply(error=SECRET, repeat=True)]
