@@ -1,25 +1,39 @@
-"""What a tenant adds to the settings on the page: providers with their keys, models in place of others, tools' keys.
+"""What a tenant adds to the settings on the page: providers, models in place of others, tools' keys, MCP servers.
 
 It has the format of the settings, and is stored in the database as JSON, encrypted if the settings have keys for that.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import orjson
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 from sqlalchemy import delete, select
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.database.tables import TenantSettingsRow
-from ragflow_lg.server.settings.sections import ModelSection, ProviderSection, Section, ToolSection
+from ragflow_lg.server.settings.sections import KeySection, ModelSection, ProviderSection, Section, ToolSection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ragflow_lg.server.database.database import Database
     from ragflow_lg.server.settings import Settings
+
+
+class ServerEntry(KeySection):
+    """An MCP server with a URL. Its key is sent as a bearer token."""
+
+    url: str
+    type: Literal["sse", "streamable-http"] = "streamable-http"
+
+    def section(self) -> dict[str, Any]:
+        """Return it as the settings have it."""
+        section = {"type": self.type, "url": self.url.replace("$", "$$")}  # no variable may change what was checked
+        if key := self.api_key.read():
+            section |= {"headers": {"Authorization": "Bearer $token"}, "variables": {"token": key}}
+        return section
 
 
 class PageSettings(Section):
@@ -29,6 +43,7 @@ class PageSettings(Section):
     models: dict[str, ModelSection] = Field(default_factory=dict[str, ModelSection])
     """Of these, only ``use`` counts."""
     tools: dict[str, ToolSection] = Field(default_factory=dict[str, ToolSection])
+    mcp: dict[str, ServerEntry] = Field(default_factory=dict[str, ServerEntry])
     default_model: str = ""
     demo: tuple[str, ...] = ()
     """The ids of the agents for which the demo model answers."""
@@ -48,7 +63,15 @@ class PageSettings(Section):
             "tools": {**settings.tools, **self.tools},
             "default_model": self.default_model or settings.default_model,
         }
+        if self.mcp and takes_servers(settings):
+            update["mcp"] = {**getattr(settings, "mcp", {}), **self.servers(settings)}
         return settings if self == NOTHING else settings.model_copy(update=update)
+
+    def servers(self, settings: Settings) -> dict[str, Any]:
+        """Return the MCP servers as the settings have them."""
+        servers = {name: each.section() for name, each in self.mcp.items()}
+        sections: Any = type(settings).model_fields["mcp"].annotation
+        return TypeAdapter(sections).validate_python(servers)
 
     def change(self, change: Mapping[str, Any]) -> PageSettings:
         """Return the sections with others. An entry replaces the one with its name, and None removes it."""
@@ -62,7 +85,7 @@ class PageSettings(Section):
 
     def dump(self) -> dict[str, Any]:
         """Return everything as JSON can hold it, with the keys."""
-        keyed = {"providers": self.providers, "tools": self.tools}
+        keyed = {"providers": self.providers, "tools": self.tools, "mcp": self.mcp}
         sections = {
             name: {
                 key: {**each.model_dump(exclude_unset=True), "api_key": each.api_key.read()}
@@ -75,6 +98,11 @@ class PageSettings(Section):
 
 
 NOTHING = PageSettings()
+
+
+def takes_servers(settings: Settings) -> bool:
+    """Return whether the settings can have MCP servers: they have no section for them without the integration."""
+    return "mcp" in type(settings).model_fields
 
 
 async def load_page_settings(database: Database) -> dict[str, PageSettings]:

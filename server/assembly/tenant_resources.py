@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from ragflow_lg.adapters.chat.chat_settings import DEMO, is_demo
 from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
-from ragflow_lg.server.assembly.open_services import tool_policies
-from ragflow_lg.server.assembly.page_settings import NOTHING, PageSettings
+from ragflow_lg.server.assembly.open_services import JoinedServers, tool_policies
+from ragflow_lg.server.assembly.page_settings import NOTHING, PageSettings, takes_servers
 from ragflow_lg.server.assembly.tenant_settings import DEFAULT_TENANT, find_rights, restrict_settings
 from ragflow_lg.services.memories import Memories
 from ragflow_lg.services.services import SupportsTenants
+from ragflow_lg.services.tool_policies import ToolServers
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -121,7 +122,7 @@ class TenantResources:
         return replace(restricted, integrations=integrations)
 
     def _share(self, tenant: str) -> Services:
-        """Return all services, with the tenant's own part of the memories."""
+        """Return all services, with the tenant's own part of the memories, and its MCP servers beside the others."""
         base, settings, saved = self._services, self.settings(tenant), self.saved(tenant)
         if saved.has_models and not settings.override_model:
             models = ConfiguredModels(settings.chat_settings())
@@ -129,6 +130,11 @@ class TenantResources:
             base = replace(base, models=models, is_demo=False)
         if saved is not NOTHING:
             base = replace(base, tools=settings.tool_settings, secrets=settings.secrets)
+        servers: Any = base.integrations.get(ToolServers)
+        if saved.mcp and takes_servers(settings) and isinstance(servers, SupportsTenants):
+            own = settings.model_copy(update={"mcp": saved.servers(settings)})
+            parts: Any = (servers.for_tenant(own, base), servers)
+            base = replace(base, integrations={**base.integrations, ToolServers: JoinedServers(parts)})
         memories = base.integrations.get(Memories)
         if tenant == DEFAULT_TENANT or memories is None:
             return base

@@ -1,4 +1,4 @@
-"""Routes for what an agent needs and for what the page adds to the settings: providers, models, keys.
+"""Routes for what an agent needs and for what the page adds to the settings: providers, models, keys, servers.
 
 Only the tenant that owns the settings may add to them, and only if the operator allows it. No answer contains a key.
 """
@@ -17,14 +17,15 @@ from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
 from ragflow_lg.adapters.http.address_guard import AddressGuard
 from ragflow_lg.adapters.known_providers import PROVIDERS
 from ragflow_lg.base.errors import RagflowLgError, RequestError, ServiceError
+from ragflow_lg.component.integration import find_integrations
 from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.assembly.canvas_needs import Need, list_needs, need_labels
 from ragflow_lg.server.assembly.example_questions import QuestionKind, find_questions
 from ragflow_lg.server.assembly.health_checks import check_health
 from ragflow_lg.server.assembly.model_list import list_models
 from ragflow_lg.server.assembly.model_trial import try_model
-from ragflow_lg.server.assembly.page_settings import NOTHING, PageSettings, store_page_settings
-from ragflow_lg.server.http.native.native_requests import Body, Line
+from ragflow_lg.server.assembly.page_settings import NOTHING, PageSettings, store_page_settings, takes_servers
+from ragflow_lg.server.http.native.native_requests import Body, Line, Text
 from ragflow_lg.server.http.native.native_responses import build_answer
 from ragflow_lg.server.http.native.native_routing import Agent, make_agent_router, make_native_router
 from ragflow_lg.server.http.native.problem_details import describe_problems
@@ -130,6 +131,13 @@ class SavedProvider(BaseModel):
     has_key: Annotated[bool, Field(description="Whether a key is set. It is never shown.")]
 
 
+class SavedServer(BaseModel):
+    """An MCP server that the page has added. Its address, which may contain a key, is not shown."""
+
+    name: str
+    has_key: Annotated[bool, Field(description="Whether a token is set. It is never shown.")]
+
+
 class SettingsAnswer(BaseModel):
     """What the page has added to the settings, and what it may add."""
 
@@ -139,6 +147,7 @@ class SettingsAnswer(BaseModel):
     providers: Annotated[list[SavedProvider], Field(description="The providers that the page has added.")]
     models: Annotated[dict[str, str], Field(description="Models that answer in place of others, by the other's id.")]
     tools: Annotated[list[str], Field(description="The services with a key from the page.")]
+    mcp: Annotated[list[SavedServer], Field(description="The MCP servers that the page has added.")]
     default_model: Annotated[str, Field(description="The default model of the page; empty for that of the settings.")]
     is_demo: Annotated[bool, Field(description="Whether the demo model answers where no other one can.")]
     usable: Annotated[list[str], Field(description="Ids of the chat models that can be used.")]
@@ -174,6 +183,14 @@ class KeyEntry(Body):
     api_key: Key
 
 
+class McpEntry(Body):
+    """An MCP server over HTTP. Programs are started only by the settings file."""
+
+    url: Annotated[Text, Field(max_length=2_048), AfterValidator(web_address)]
+    type: Literal["sse", "streamable-http"] = "streamable-http"
+    api_key: Annotated[Key, Field(description="Is sent as a bearer token.")] = SecretStr("")
+
+
 class SettingsChange(Body):
     """Entries to add, which replace those of their names; null removes one."""
 
@@ -188,6 +205,9 @@ class SettingsChange(Body):
     tools: Annotated[dict[Name, KeyEntry | None], Field(description="Keys of services.")] = Field(
         default_factory=dict[str, KeyEntry | None]
     )
+    mcp: Annotated[
+        dict[Name, McpEntry | None], Field(description="MCP servers, by the `mcp_id` that canvases have.")
+    ] = Field(default_factory=dict[str, McpEntry | None])
     default_model: Annotated[Line | None, Field(description="The model for nodes that name none.")] = None
     demo: Annotated[
         dict[Name, bool], Field(description="Agents for which the demo model answers, or no longer, by id.")
@@ -199,23 +219,26 @@ class SettingsChange(Body):
         change: dict[str, Any] = {
             "providers": {name: _reveal(entry) for name, entry in self.providers.items()},
             "tools": {name: _reveal(entry) for name, entry in self.tools.items()},
+            "mcp": {name: _reveal(entry) for name, entry in self.mcp.items()},
             "models": models,
             "demo": [*({*saved.demo, *self.demo} - {id_ for id_, is_demo in self.demo.items() if not is_demo})],
         }
         if self.default_model is not None:
             change["default_model"] = self.default_model.strip()
         changed = saved.change(change)
-        if max(map(len, (changed.providers, changed.tools, changed.models, changed.demo))) > MAX_ENTRIES:
+        if max(map(len, (changed.providers, changed.tools, changed.mcp, changed.models, changed.demo))) > MAX_ENTRIES:
             raise RequestError(f"The page keeps at most {MAX_ENTRIES} of each.", 101, status=422)
         return changed
 
 
-def _reveal(entry: ProviderEntry | KeyEntry | None) -> dict[str, Any] | None:
+def _reveal(entry: ProviderEntry | KeyEntry | McpEntry | None) -> dict[str, Any] | None:
     if entry is None:
         return None
     key = {"api_key": entry.api_key.get_secret_value().strip()}
     if isinstance(entry, KeyEntry):
         return key
+    if isinstance(entry, McpEntry):
+        return {**key, "url": entry.url, "type": entry.type}
     if not (entry.base_url or key["api_key"]):
         raise RequestError("A provider needs `api_key` or `base_url`.", 101, status=422)
     return {**key, "base_url": entry.base_url}
@@ -223,14 +246,14 @@ def _reveal(entry: ProviderEntry | KeyEntry | None) -> dict[str, Any] | None:
 
 @router.patch("/settings", responses=describe_problems(403), summary="Change settings")
 async def change_settings(body: SettingsChange, request: Request, caller: Authenticated) -> SettingsAnswer:
-    """Add providers, models in place of others, and keys. They are used at once, also after a restart."""
+    """Add providers, models in place of others, keys and MCP servers. They are used at once, also after a restart."""
     app_state = get_app_state(request)
     resources = require_rights(app_state, caller.tenant)
     changed = await _change(body, resources, app_state, caller.tenant)
     await store_page_settings(app_state.database, caller.tenant, changed)
     chooses_models = bool(body.providers or body.models or body.default_model)
     resources.save(caller.tenant, changed, chooses_models=chooses_models)
-    names = (*body.providers, *body.models, *body.tools, *body.demo, body.default_model or "")
+    names = (*body.providers, *body.models, *body.tools, *body.mcp, *body.demo, body.default_model or "")
     audit("settings.changed", names=", ".join(filter(None, names))[:500])
     return await _build_settings(app_state, caller.tenant)
 
@@ -325,9 +348,14 @@ async def _change(body: SettingsChange, resources: TenantResources, app_state: A
     """Return what is saved with a change, whose addresses may be reached."""
     section = app_state.settings.server
     guard = AddressGuard((*app_state.settings.http.allow, *(_LOOPBACK if section.is_local else ())))
-    for name, entry in body.providers.items():
-        if entry is not None and entry.base_url:
-            address = urlsplit(entry.base_url)
+    if any(body.mcp.values()) and not takes_servers(app_state.settings):
+        refusal = find_integrations().missing.get("mcp", "The integration mcp is not installed.")
+        raise RequestError(str(refusal), 101, status=422)
+    urls = [(name, each.base_url) for name, each in body.providers.items() if each]
+    urls += [(name, each.url) for name, each in body.mcp.items() if each]
+    for name, url in urls:
+        if url:
+            address = urlsplit(url)
             try:
                 await guard.resolve(address.hostname or "", address.port or (443 if address.scheme == "https" else 80))
             except ServiceError as error:
@@ -356,6 +384,7 @@ async def _build_settings(app_state: AppState, tenant: str) -> SettingsAnswer:
         providers=providers,
         models={id_: each.use for id_, each in saved.models.items()},
         tools=list(saved.tools),
+        mcp=[SavedServer(name=name, has_key=bool(each.api_key)) for name, each in saved.mcp.items()],
         default_model=saved.default_model,
         is_demo=app_state.services_of(tenant).is_demo or is_demo(settings.chat_settings().default_model),
         usable=await _list_usable(settings),

@@ -80,5 +80,6 @@ function Finding({ group }) {
   return html`<li data-severity=${severity}><${Icon} name=${ICONS[severity]} label=${t(`severity-${severity}`)} />
     <div>${meaning ? html`<${OwnWords} meaning=${meaning} text=${[message, hint].filter(Boolean).join(" ")} />`
       : html`<span>${message}</span>${hint && html`<span class="hint"> ${hint}</span>`}`}
+      ${code === "mcp-server-unknown" && html` <a href="#/settings">${t("addServer")}</a>`}
       <span class="hint place"><code>${code}</code> ${places.filter(Boolean).join(", ")}</span></div></li>`;
 }

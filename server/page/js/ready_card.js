@@ -25,10 +25,11 @@ const MAX_GREETING = 120;
  */
 export function Opening({ api, agent, begin, isFirst, isDemo, saves, start, onAsk }) {
   const [needs, setNeeds] = useState(/** @type {any} */ (null));
-  const [problem, setProblem] = useState("");
+  const [problem, setProblem] = useState(/** @type {any} */ (null));
   const [isOpen, setOpen] = useState(false);
   const [done, setDone] = useState("");
-  const load = () => api.request(api.path(agent, "needs")).then(setNeeds, (error) => setProblem(error.message));
+  const load = () => api.request(api.path(agent, "needs")).then(setNeeds, setProblem);
+  const lacksServer = problem?.details?.diagnostics?.some((/** @type {any} */ { code }) => code === "mcp-server-unknown");
   useEffect(() => { load(); }, [api, agent, saves]);
   const mended = (/** @type {string} */ text = "") => {
     if (text) setDone(text);
@@ -50,7 +51,8 @@ export function Opening({ api, agent, begin, isFirst, isDemo, saves, start, onAs
       ${begin?.prologue && !isWebhook(begin) ? html`<article class="prologue" data-short=${begin.prologue.length <= MAX_GREETING}>
           <${Markdown} text=${begin.prologue} /></article>`
         : isChat && html`<h2>${t("greeting")}</h2>`}
-      <${Problem} text=${problem} />
+      <${Problem} text=${problem?.message} />
+      ${lacksServer && html`<a href="#/settings">${t("addServer")}</a>`}
       ${(!hasBar || isLacking) && card}
       ${start}
       ${!needs && !problem && html`<div class="ghost wide"></div>`}

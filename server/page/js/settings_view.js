@@ -4,7 +4,7 @@ import { html, useEffect, useState } from "../vendor/preact.js";
 import { shownTexts } from "./agent_titles.js";
 import { DatasetForm } from "./dataset_form.js";
 import { Icon } from "./icons.js";
-import { ModelForm } from "./model_form.js";
+import { Choice, Line, ModelForm } from "./model_form.js";
 import { OwnWords, Problem } from "./own_words.js";
 import { language, meaningOf, t } from "./texts.js";
 
@@ -13,6 +13,9 @@ const MARKS = { well: "circle-check", note: "info", failed: "circle-x" };
 /** @type {Record<string, string>} */
 const TEXTS = { well: "isWell", note: "isNote", failed: "isFailed" };
 const MAX_AGENTS = 50;
+const MAX_TOOLS = 20;
+/** How an MCP server is reached. Programs are started only by the settings file. */
+const TRANSPORTS = [["streamable-http", "Streamable HTTP"], ["sse", "SSE"]];
 
 /**
  * Return what a request gives, null until then, how to ask again, and what went wrong.
@@ -49,7 +52,7 @@ export function SettingsView({ api }) {
           onRemove=${settings.may_change && (() => change({ tools: { [name]: null } }))} />`)}</ul><//>`}
       <${Datasets} api=${api} mayChange=${settings.may_change} />`}
     ${settings?.is_owner && html`<${Checks} api=${api} />`}
-    <${Servers} api=${api} />
+    ${settings && html`<${Servers} api=${api} settings=${settings} onChange=${change} onSaved=${load} />`}
     <${PageKeys} api=${api} />
     <${Schedules} api=${api} />
   </main>`;
@@ -92,7 +95,7 @@ function Checks({ api }) {
   <//>`;
 }
 
-/** @param {{api: import("./api.js").Api, settings: any, onChange: (body: any) => void, onSaved: () => void}} props */
+/** @param {{api: import("./api.js").Api, settings: any, onChange: (body: any) => Promise<void>, onSaved: () => void}} props */
 function Models({ api, settings, onChange, onSaved }) {
   const [isOpen, setOpen] = useState(false);
   const { may_change: mayChange, default_model: chosen } = settings;
@@ -132,14 +135,65 @@ function Datasets({ api, mayChange }) {
     </ul><//>`;
 }
 
-/** @param {{api: import("./api.js").Api}} props */
-function Servers({ api }) {
-  const { value, problem } = useAnswer(() => api.ragflow("mcp/servers"), [api]);
-  return html`<${Section} title=${t("mcpServers")} problem=${problem}><ul class="rows">
-    ${value && !value.mcp_servers.length && html`<li><span class="hint">${t("noServers")}</span></li>`}
-    ${value?.mcp_servers.map((/** @type {any} */ each) => html`<${Row} key=${each.id} icon="server" title=${each.name}
-      about=${`${each.url} · ${t("toolCount", { count: countTools(each) })}`} />`)}
-  </ul><//>`;
+/** @param {{api: import("./api.js").Api, settings: any, onChange: (body: any) => Promise<void>, onSaved: () => void}} props */
+function Servers({ api, settings, onChange, onSaved }) {
+  const [isOpen, setOpen] = useState(false);
+  const { value, problem, load } = useAnswer(() => readServers(api), [api]);
+  const { may_change: mayChange } = settings;
+  const saved = () => {
+    setOpen(false);
+    onSaved();
+    load();
+  };
+  const action = mayChange && html`<button type="button" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${t("addServer")}</button>`;
+  return html`<${Section} title=${t("mcpServers")} problem=${problem} action=${action}>
+    ${isOpen && html`<${ServerForm} api=${api} onSaved=${saved} />`}
+    <ul class="rows">
+      ${value && !value.length && html`<li><span class="hint">${t(mayChange ? "noSchedules" : "noServers")}</span></li>`}
+      ${value?.map((/** @type {any} */ { id, url, tools, trouble }) => {
+        const own = settings.mcp.find((/** @type {any} */ each) => each.name === id);
+        const facts = [url, own && t(own.has_key ? "keySet" : "keyUnset"), tools && t("toolsOf", { names: tools })];
+        return html`<${Row} key=${id} icon=${trouble ? "circle-x" : "server"} state=${trouble && "failed"} title=${id}
+          about=${facts.filter(Boolean).join(" · ")}
+          onRemove=${own && mayChange && (() => onChange({ mcp: { [id]: null } }).then(load))}><${Problem} text=${trouble} /><//>`;
+      })}
+    </ul><//>`;
+}
+
+/**
+ * @param {import("./api.js").Api} api
+ * @returns {Promise<any[]>} The MCP servers with the names of their tools, or with what is wrong if they list none.
+ */
+async function readServers(api) {
+  const { mcp_servers: rows } = await api.ragflow("mcp/servers");
+  return Promise.all(rows.map(async (/** @type {any} */ { id, url, variables }) => {
+    const names = Object.keys(variables?.tools ?? {});
+    const tools = names.slice(0, MAX_TOOLS).join(", ") + (names.length > MAX_TOOLS ? ", …" : "");
+    const test = () => api.ragflow(`mcp/servers/${encodeURIComponent(id)}/test`, { method: "POST" });
+    const trouble = tools ? "" : await test().then(() => t("noTools"), (error) => error.message.replace("Test MCP error: ", ""));
+    return { id, url, tools, trouble };
+  }));
+}
+
+/** @param {{api: import("./api.js").Api, onSaved: () => void}} props */
+function ServerForm({ api, onSaved }) {
+  const [name, setName] = useState("");
+  const [url, setUrl] = useState("");
+  const [type, setType] = useState(TRANSPORTS[0][0]);
+  const [key, setKey] = useState("");
+  const [problem, setProblem] = useState("");
+  const save = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    const entry = { url: url.trim(), type, api_key: key.trim() };
+    api.request("native/v1/settings", { method: "PATCH", body: { mcp: { [name.trim()]: entry } } })
+      .then(onSaved, (error) => setProblem(error.message));
+  };
+  return html`<form class="mend" onSubmit=${save}><div class="mend-fields">
+      <${Line} label=${t("serverName")} value=${name} onInput=${setName} isRequired=${true} />
+      <${Line} label=${t("baseUrl")} value=${url} onInput=${setUrl} kind="url" isRequired=${true} placeholder="https://…/mcp" />
+      <${Choice} label=${t("transport")} value=${type} options=${TRANSPORTS} onChange=${setType} />
+      <${Line} label=${`${t("token")} (${t("optional")})`} value=${key} onInput=${setKey} isSecret=${true} placeholder=${t("keyKept")} /></div>
+    <p class="mend-actions"><button class="primary">${t("save")}</button></p><${Problem} text=${problem} /></form>`;
 }
 
 /** @param {{api: import("./api.js").Api}} props */
@@ -169,9 +223,4 @@ function Schedules({ api }) {
       about=${each.error || (each.next_ms.length ? t("nextAt", { time: new Date(each.next_ms[0]).toLocaleString(language()) }) : "")}
       onRemove=${() => api.request(api.path(each.agent.id, `schedules/${each.id}`), { method: "DELETE" }).then(load)} />`)}
   </ul><//>`;
-}
-
-/** @param {any} server @returns {number} How many tools it offers. */
-function countTools(server) {
-  return Object.keys(server.variables?.tools ?? {}).length;
 }

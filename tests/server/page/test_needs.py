@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 from playwright.async_api import Browser, expect
 
@@ -10,7 +11,7 @@ from ragflow_lg.server.database.key_repository import KeyRepository
 from tests.architecture.sources import ROOT
 from tests.fakes.browsers import needs_chromium
 from tests.fakes.mock_llm import MockLLM, reply
-from tests.server.http.native.test_native_settings_routes import SECRET, SUPPORT
+from tests.server.http.native.test_native_settings_routes import ADDING, SECRET, SUPPORT
 from tests.server.http.own_server import start_own_server
 from tests.server.page.visits import ask, open_agent, visit
 
@@ -59,12 +60,28 @@ async def test_what_an_agent_lacks_is_mended_before_its_first_message(browser: B
         assert "Ten days of leave." in str(llm.requests[-1].body)
         assert llm.requests[-1].headers["authorization"] == f"Bearer {SECRET}"
 
-        await page.goto(f"{server.url}/#/settings")
+        await page.goto(f"{server.url}/#/")
+        adding: Any = {"name": "adding.json", "mimeType": "application/json", "buffer": json.dumps(ADDING).encode()}
+        await page.locator("input[type=file]").set_input_files(adding)
+        await page.get_by_role("dialog").get_by_role("link", name="Add an MCP server").click()
+        servers = page.get_by_role("region", name="MCP servers")
+        await servers.get_by_role("button", name="Add an MCP server").click()
+        await servers.get_by_label("Name").fill("files")
+        await servers.get_by_label("Address").fill("http://127.0.0.1:9/mcp")
+        await servers.get_by_label("Token").fill(SECRET)
+        await servers.get_by_role("button", name="Save").click()
+        added = servers.get_by_role("listitem").filter(has_text="files")
+        await expect(added).to_contain_text("key is set")
+        await expect(added.get_by_role("alert")).to_contain_text("Cannot connect to '127.0.0.1'")
+        await expect(servers.get_by_label("Token")).to_have_count(0)
+
         models = page.get_by_role("region", name="Models")
         await expect(models).to_contain_text("key is set")
         await expect(page.get_by_role("region", name="Datasets")).to_contain_text("2 files, 2 chunks")
         await expect(page.get_by_role("region", name="State").get_by_role("group")).to_contain_text("checks are well")
         assert SECRET not in await page.content()
+        await added.get_by_role("button", name="Remove").click()
+        await expect(servers).to_contain_text("None yet.")
         await models.get_by_role("listitem").filter(has_text="key is set").get_by_role("button", name="Remove").click()
         await expect(models).to_contain_text("The demo model answers. No other model can be used yet.")
         schedules = page.get_by_role("region", name="Schedules")

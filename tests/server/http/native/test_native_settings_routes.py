@@ -8,10 +8,17 @@ import httpx
 import pytest
 
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.integrations.mcp.mcp_settings import list_hosts
+from ragflow_lg.server.assembly.page_settings import PageSettings, ServerEntry
 from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.settings import Settings
+from ragflow_lg.server.settings.secret import Secret
 from ragflow_lg.server.settings.server_section import ServerSection
 from ragflow_lg.services.knowledge import Knowledge
+from ragflow_lg.services.tool_policies import ToolServers
+from tests.fakes.mcp_servers import http_server
 from tests.fakes.mock_llm import MockLLM, reply
+from tests.harness.database_servers import free_port
 from tests.harness.rows import each_row
 from tests.server.http.app_server import canvas
 from tests.server.http.native.native_client import native
@@ -31,6 +38,19 @@ SUPPORT = canvas(
         ["Message:0"],
     ),
     ("Message:0", "Message", {"content": ["{LLM:Write@content}"]}, []),
+)
+
+ADDING = canvas(
+    ("begin", "Begin", {}, ["Agent:0"]),
+    (
+        "Agent:0",
+        "Agent",
+        {
+            "prompts": [{"role": "user", "content": "{sys.query}"}],
+            "mcp": [{"mcp_id": "files", "tools": {"headers": {"inputSchema": {"type": "object", "properties": {}}}}}],
+        },
+        [],
+    ),
 )
 
 
@@ -73,6 +93,45 @@ async def test_what_is_missing_is_added_and_used_without_a_restart(tmp_path: Pat
             assert (await native(server).get("/settings")).json()["usable"] == ["tiny@Local"]
             removed = await native(server).patch("/settings", json={"providers": {"Local": None}})
             assert (removed.json()["providers"], removed.json()["usable"]) == ([], [])
+
+
+async def test_an_mcp_server_is_added_used_and_removed_without_a_restart(tmp_path: Path) -> None:
+    with http_server(port := free_port()):
+        files = {"files": {"url": f"http://127.0.0.1:{port}/mcp", "api_key": SECRET}}
+        sections = {"mcp": {"other": {"url": "http://127.0.0.1:9/mcp"}}}
+        async with start_own_server(tmp_path, sections=sections) as server:
+            agent, main = native(server, await server.agent(ADDING)), native(server)
+            assert "mcp-server-unknown" in (await agent.get("/needs")).text
+            saved = await main.patch("/settings", json={"mcp": files})
+            assert saved.json()["mcp"] == [{"name": "files", "has_key": True}]
+            assert ("mcp_server", "files") in [
+                (need["kind"], need["name"]) for need in (await agent.get("/needs")).json()["present"]
+            ]
+            servers = server.app_state.services_of(server.tenant).of(ToolServers)
+            called = await servers.call("files", "headers", {}, {})
+            assert f"authorization: Bearer {SECRET}" in called.texts[0]
+            assert servers.serves("other")
+            bodies = [await main.get("/settings"), saved, await main.get("/settings/checks")]
+            assert [SECRET in body.text for body in bodies] == [False] * 3
+            assert "MCP server files offers add, " in bodies[-1].text
+        async with start_own_server(tmp_path) as server:  # after a restart
+            tested = await server.client.post("/mcp/servers/files/test")
+            assert "add" in [tool["name"] for tool in tested.json()["data"]]
+            assert (await native(server).patch("/settings", json={"mcp": {"files": None}})).json()["mcp"] == []
+            assert (await server.client.get("/mcp/servers")).json()["data"]["total"] == 0
+
+
+def test_a_key_changes_no_address_that_was_checked() -> None:
+    entry = ServerEntry(url="http://$token@127.0.0.1/mcp", api_key=Secret("10.0.0.7/#"))
+    settings = PageSettings(mcp={"files": entry}).apply(Settings())
+    assert list_hosts({"files": settings.tool_servers["files"].settings()}) == ["127.0.0.1:80"]
+
+
+async def test_no_mcp_server_is_added_without_the_integration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with start_own_server(tmp_path) as server:
+        monkeypatch.delitem(Settings.model_fields, "mcp")
+        refused = await native(server).patch("/settings", json={"mcp": {"files": {"url": "https://example.org/mcp"}}})
+        assert (refused.status_code, "integration mcp is not installed" in refused.text) == (422, True)
 
 
 async def test_another_dataset_is_used_for_a_missing_one(tmp_path: Path) -> None:
@@ -160,6 +219,8 @@ async def test_only_the_owner_adds_to_the_settings_and_only_if_the_operator_allo
         ({"providers": {"Local": {"base_url": "http://169.254.169.254/v1"}}}, "cloud metadata service"),
         ({"providers": {"Local": {"base_url": "ftp://example.org", "api_key": SECRET}}}, "http:// or https://"),
         ({"providers": {"Local": {}}}, "needs `api_key` or `base_url`"),
+        ({"mcp": {"files": {"url": "http://10.0.0.7/mcp"}}}, "not on the public internet"),
+        ({"mcp": {"files": {"command": "sh", "api_key": SECRET}}}, "`mcp.files.command` is unknown"),
         ({"providers": {"a\nb": {"api_key": SECRET}}}, "must be a name"),
         ({"models": {f"m{number}": "x@Local" for number in range(101)}}, "at most 100"),
     ],
