@@ -64,7 +64,7 @@ window.views = (() => {
     if (!find()) document.querySelector(".top .menu > button").click();
     await frame();
     find().click();
-    await import("/page/js/server_texts.js").catch(() => undefined); // a run file has no server
+    if (location.protocol !== "file:") await import("/page/js/server_texts.js"); // a run file has no server
     await frame();
   };
   /** What is wrong with the focus: it must be somewhere, in sight, and with a line around it. */
