@@ -110,8 +110,9 @@ class ServerSection(Section):
     trusted_proxies: tuple[str, ...] = ()
     """Addresses of proxies whose ``X-Forwarded-For`` names the client; ``*`` for all."""
     page_settings: bool | None = None
-    """Whether the tenant that owns the settings may add providers, keys and datasets on the page. Default: yes if only
-    this machine reaches the server, that is, it listens on a loopback address and has no ``trusted_proxies``."""
+    """Whether the tenant that owns the settings may add providers, keys, MCP servers and datasets on the page. Default:
+    yes if only this machine reaches the server, that is, it listens on a loopback address and has no
+    ``trusted_proxies``."""
     shared_links: bool = True
     """Whether the owner of a conversation may make a link with which others read it; with no, no such link works."""
     requests_per_minute: Annotated[int, Field(ge=0)] = 0
