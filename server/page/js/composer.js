@@ -1,7 +1,7 @@
 /** The box for the next message, with files and Begin's form. */
 
 import { html, useEffect, useState } from "../vendor/preact.js";
-import { Fields, useGrowing } from "./forms.js";
+import { Fields, sendWithEnter, useGrowing } from "./forms.js";
 import { Icon } from "./icons.js";
 import { t } from "./texts.js";
 
@@ -55,11 +55,6 @@ export function Composer({ place = "", begin, inputs, onInputs, isFirst, isBusy,
     setText((now) => now || text);
     setFiles((now) => (now.length ? now : files));
   };
-  const key = (/** @type {any} */ event) => {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-    event.preventDefault();
-    event.target.form.requestSubmit();
-  };
   const paste = (/** @type {ClipboardEvent} */ event) => {
     const pasted = [...event.clipboardData?.files ?? []];
     if (!pasted.length) return;
@@ -72,7 +67,7 @@ export function Composer({ place = "", begin, inputs, onInputs, isFirst, isBusy,
     <div class="box" data-dropping=${dropping.isOver} data-task=${isTask}>
       ${files.length > 0 && html`<${Attached} files=${files} onRemove=${(/** @type {File} */ gone) => setFiles(files.filter((file) => file !== gone))} />`}
       ${!isTask && html`<textarea ref=${box} rows="1" value=${text} aria-label=${t("ask")} disabled=${isWaiting}
-        placeholder=${t(isWaiting ? "answerFirst" : dropping.isOver ? "dropToAttach" : "ask")} onKeyDown=${key} onPaste=${paste}
+        placeholder=${t(isWaiting ? "answerFirst" : dropping.isOver ? "dropToAttach" : "ask")} onKeyDown=${sendWithEnter} onPaste=${paste}
         onInput=${(/** @type {any} */ e) => setText(e.target.value)}></textarea>`}
       <div class="row">
         <span class="row"><label class="button icon-button" title=${t("attach")}><${Icon} name="paperclip" />

@@ -1,6 +1,6 @@
 /** The conversation that is open: its turns, what a reader does in it, and what the server says meanwhile. */
 
-import { useEffect, useRef, useState } from "../vendor/preact.js";
+import { useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
 import { ApiError } from "./api.js";
 import { useBegin } from "./begin.js";
 import { saveConversation } from "./conversation_export.js";
@@ -53,7 +53,7 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
   }, [api, agent]);
   useEffect(() => () => { opened.current = LEFT; }, []);
 
-  useEffect(() => {
+  useLayoutEffect(() => { // before its reader can send anything there
     if (session === opened.current) return;
     running.current?.abort();
     opened.current = session;

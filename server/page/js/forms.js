@@ -28,6 +28,13 @@ export function useGrowing(text) {
   return box;
 }
 
+/** Send what is typed in a box with Enter; with Shift it begins a line. */
+export function sendWithEnter(/** @type {any} */ event) {
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  event.target.form.requestSubmit();
+}
+
 /** @param {any} option @returns {string} The text that selects an option, as the server reads it. */
 function optionText(option) {
   return String(option && typeof option === "object" ? option.value ?? option.label : option);

@@ -1,9 +1,9 @@
 /** One turn of the conversation: the question, the line of facts, the answer or what stands for it, its forms and tools. */
 
-import { html, useEffect, useState } from "../vendor/preact.js";
+import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { AnswerTools } from "./answer_tools.js";
 import { FileLink } from "./files.js";
-import { PauseForm, useGrowing } from "./forms.js";
+import { PauseForm, sendWithEnter, useGrowing } from "./forms.js";
 import { Icon } from "./icons.js";
 import { Markdown } from "./markdown.js";
 import { Speech } from "./speech.js";
@@ -56,7 +56,18 @@ export function TurnView(props) {
 function Question({ text, files, onEdit }) {
   const [draft, setDraft] = useState(/** @type {string | null} */ (null));
   const box = useGrowing(draft);
-  useEffect(() => { if (draft !== null) box.current?.focus(); }, [draft === null]);
+  const pencil = useRef(/** @type {HTMLButtonElement | null} */ (null));
+  const isGivenUp = useRef(false);
+  useEffect(() => {
+    if (draft !== null) box.current?.focus();
+    else if (isGivenUp.current) pencil.current?.focus();
+    isGivenUp.current = false;
+  }, [draft === null]);
+  const giveUp = () => {
+    isGivenUp.current = true;
+    setDraft(null);
+  };
+  const press = (/** @type {KeyboardEvent} */ event) => (event.key === "Escape" ? giveUp() : sendWithEnter(event));
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     if (!draft?.trim() || !onEdit) return;
@@ -65,14 +76,14 @@ function Question({ text, files, onEdit }) {
   };
   if (draft !== null) {
     return html`<form class="message user" onSubmit=${submit}>
-      <textarea ref=${box} rows="1" aria-label=${t("edit")} value=${draft}
+      <textarea ref=${box} rows="1" aria-label=${t("edit")} value=${draft} onKeyDown=${press}
         onInput=${(/** @type {any} */ e) => setDraft(e.target.value)}></textarea>
       <div class="row"><button class="primary" disabled=${!onEdit}>${t("resend")}</button>
-        <button type="button" onClick=${() => setDraft(null)}>${t("cancel")}</button></div></form>`;
+        <button type="button" onClick=${giveUp}>${t("cancel")}</button></div></form>`;
   }
   return html`<div class="entry user"><article class="message user"><p class="plain" dir="auto">${text}</p>
     ${files.map((file) => html`<p class="file"><${Icon} name="paperclip" /> ${file.name}</p>`)}</article>
-    ${onEdit && html`<p class="message-tools"><button type="button" aria-label=${t("edit")} title=${t("edit")}
+    ${onEdit && html`<p class="message-tools"><button ref=${pencil} type="button" aria-label=${t("edit")} title=${t("edit")}
       onClick=${() => setDraft(text)}><${Icon} name="pencil" /></button></p>`}
   </div>`;
 }

@@ -1,6 +1,6 @@
 /** The values of a conversation at its stored steps: what each has changed, the whole state, and other values for a fork. */
 
-import { html, useEffect, useState } from "../vendor/preact.js";
+import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { Icon } from "./icons.js";
 import { Problem } from "./own_words.js";
 import { fromText, toText } from "./shown_values.js";
@@ -129,6 +129,12 @@ function withEdit(edits, name, text) {
 function Variable({ variable, title, branchOf, text, onEdit, Difference }) {
   const { name, value, change, before, is_whole: isWhole } = variable;
   const id = `variable-${name}`;
+  const box = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
+  const isEdited = useRef(text !== undefined);
+  useEffect(() => {
+    if (text !== undefined && !isEdited.current) box.current?.focus();
+    isEdited.current = text !== undefined;
+  }, [text === undefined]);
   const isText = Difference && change === "changed" && typeof value === "string" && typeof before === "string";
   return html`<article class="variable" data-change=${change}>
     <header>${text === undefined ? html`<b title=${name}>${title}</b>` : html`<label for=${id} title=${name}><b>${title}</b></label>`}
@@ -138,7 +144,7 @@ function Variable({ variable, title, branchOf, text, onEdit, Difference }) {
             aria-label=${`${t("editValue")}: ${title}`} title=${t("editValue")}><${Icon} name="pencil" /></button>`
         : html`<button type="button" onClick=${() => onEdit(null)}>${t("cancel")}</button>`)}</header>
     ${text !== undefined
-      ? html`<textarea id=${id} rows=${Math.min(12, 2 + text.split("\n").length)} value=${text}
+      ? html`<textarea ref=${box} id=${id} rows=${Math.min(12, 2 + text.split("\n").length)} value=${text}
           onInput=${(/** @type {any} */ e) => onEdit?.(e.target.value)}></textarea>
           ${!isWhole && html`<p class="hint">${t("notWhole")}</p>`}
           ${branchOf && html`<p class="hint">${t("branchStays")}</p>`}`

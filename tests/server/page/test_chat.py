@@ -205,8 +205,13 @@ async def test_messages_are_edited_and_sent_again_in_new_conversations(browser: 
             await expect(page.locator(".message.assistant").last).to_contain_text(answer)
         first = page.url
         await page.get_by_role("button", name="Edit").last.click()
-        await page.get_by_role("textbox", name="Edit").fill("Second in German")
-        await page.get_by_role("button", name="Send again").click()
+        box = page.get_by_role("textbox", name="Edit")
+        await box.press("Escape")
+        await expect(box).to_have_count(0)
+        await expect(page.get_by_role("button", name="Edit").last).to_be_focused()
+        await page.keyboard.press("Enter")
+        await box.fill("Second in German")
+        await box.press("Enter")
         await expect(page.locator(".message.assistant").last).to_contain_text("Zwei.")
         assert await texts(page, "user") == ["First", "Second in German"]
         assert await texts(page, "assistant") == ["One.", "Zwei."]

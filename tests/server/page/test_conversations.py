@@ -17,6 +17,18 @@ from tests.server.page.visits import OF_TALK, ask, choose_action, open_agent, vi
 pytestmark = needs_chromium
 
 DAY_MS = 86_400_000
+SEND_AT_ONCE = """async (text) => {
+  const isThere = new Promise((show) => addEventListener("hashchange", show, { once: true }));
+  document.querySelector(".sessions button.primary").click();
+  await isThere;
+  for (let at = 0; at < 20; at += 1) await Promise.resolve(); // it is drawn, but nothing has been painted yet
+  const box = document.querySelector(".composer textarea");
+  box.value = text;
+  box.dispatchEvent(new Event("input", { bubbles: true }));
+  for (let at = 0; at < 20; at += 1) await Promise.resolve();
+  box.form.requestSubmit();
+}"""
+"""Begins a conversation and sends its first message as fast as a program."""
 
 
 async def groups(page: Page) -> dict[str, list[str]]:
@@ -219,6 +231,11 @@ async def test_what_a_reader_does_stays_with_its_conversation(browser: Browser, 
         await expect(page.locator(".message.user")).to_have_text(["Alpha"])
         await page.get_by_role("link", name="Beta").click()
         await expect(page.locator(".message.user").last).to_contain_text("For Beta")
+        await page.get_by_role("link", name="Alpha").click()
+        await expect(page.locator(".message.user")).to_have_text(["Alpha"])
+
+        await page.evaluate(SEND_AT_ONCE, "As soon as it is open")
+        await expect(page.locator(".message.user")).to_have_text(["As soon as it is open"])
         await page.get_by_role("link", name="Alpha").click()
         await expect(page.locator(".message.user")).to_have_text(["Alpha"])
 
