@@ -2,10 +2,15 @@
 
 const MAX_MS = 20_000;
 
-/** @type {Promise<HTMLIFrameElement> | null} It is kept, because browsers keep no files for a frame without an origin. */
+/**
+ * It is kept, because browsers keep no files for a frame without an origin.
+ * @type {{frame: HTMLIFrameElement, loaded: Promise<unknown>} | null}
+ */
 let opened = null;
 
-/** @returns {Promise<HTMLIFrameElement>} */
+/** @type {Promise<unknown>} The drawings are made one by one: the frame of one that takes too long has no other in it. */
+let last = Promise.resolve();
+
 function openFrame() {
   const frame = document.createElement("iframe");
   frame.setAttribute("sandbox", "allow-scripts"); // it has no origin, and so nothing of this page
@@ -14,7 +19,7 @@ function openFrame() {
   frame.tabIndex = -1;
   frame.src = new URL("../diagram.html", import.meta.url).href;
   document.body.append(frame);
-  return new Promise((resolve) => { frame.onload = () => resolve(frame); });
+  return { frame, loaded: new Promise((resolve) => { frame.onload = resolve; }) };
 }
 
 /**
@@ -22,12 +27,19 @@ function openFrame() {
  * @param {string} text @param {"dark" | "light"} theme
  * @returns {Promise<string>} The address of a picture, in which nothing can run or be loaded.
  */
-export async function drawDiagram(text, theme) {
-  const frame = opened ??= openFrame();
+export function drawDiagram(text, theme) {
+  const drawn = last.then(() => draw(text, theme));
+  last = drawn.catch(() => undefined);
+  return drawn;
+}
+
+/** @param {string} text @param {"dark" | "light"} theme @returns {Promise<string>} */
+async function draw(text, theme) {
+  const { frame, loaded } = opened ??= openFrame();
   const { port1, port2 } = new MessageChannel();
   const svg = await new Promise((resolve, reject) => {
     const timer = setTimeout(() => {
-      document.querySelector(".diagram-frame")?.remove();
+      frame.remove();
       opened = null;
       reject(new Error());
     }, MAX_MS);
@@ -36,7 +48,7 @@ export async function drawDiagram(text, theme) {
       if (data.svg) resolve(data.svg);
       else reject(new Error(data.problem));
     };
-    frame.then(({ contentWindow }) => contentWindow?.postMessage({ text, theme }, "*", [port2]));
+    loaded.then(() => frame.contentWindow?.postMessage({ text, theme }, "*", [port2]));
   });
   return `data:image/svg+xml,${encodeURIComponent(svg)}`;
 }
