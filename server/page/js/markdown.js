@@ -111,7 +111,7 @@ export function Markdown({ text, chunks = {}, onCite, isStreaming = false }) {
   return html`<div class="markdown" onClick=${click} onMouseOver=${point} onMouseLeave=${() => setPointed(null)}
     onfocusin=${point} onfocusout=${() => setPointed(null)}
     onKeyDown=${(/** @type {any} */ event) => event.key === "Escape" && setPointed(null)}>
-    ${shown.map((clean, at) => clean.trim() && html`<${Piece} key=${`${language()} ${at}`} clean=${clean} />`)}
+    ${shown.map((clean, at) => clean.trim() && html`<${Piece} key=${at} clean=${clean} />`)}
     ${noted.length > 0 && html`<ol class="notes" aria-label=${t("notes")}>${noted.map((id) => html`<li key=${id} dir="auto">${notes.get(id)}</li>`)}</ol>`}
     ${cited.length > 0 && html`<${Sources} numbers=${cited} chunks=${chunks} />`}
     ${pointed && html`<${Card} place=${pointed.place} chunk=${pointed.kind === "cite" ? chunks[pointed.id] : null}
@@ -125,7 +125,7 @@ function Piece({ clean }) {
   const open = useContext(FileAccess);
   const images = useImages(open ? [...clean.matchAll(/<img[^>]* data-file="([^"]+)"/g)].map(([, path]) => path) : []);
   const whole = clean.replace(/data-file="([^"]+)"/g, (found, path) => (images[path] ? `${found} src="${images[path]}"` : found));
-  useLayoutEffect(() => { if (box.current) enrich(box.current); }, [whole]);
+  useLayoutEffect(() => { if (box.current) enrich(box.current); }, [whole, language()]);
   return html`<div class="piece" ref=${box} dangerouslySetInnerHTML=${{ __html: whole }}></div>`;
 }
 

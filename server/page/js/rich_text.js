@@ -21,8 +21,10 @@ let temml = null;
 /** @typedef {typeof import("./diagram.js").drawDiagram} Draw */
 /** @type {Draw | null} */
 let drawDiagram = null;
+/** @returns {string} */
+const nothing = () => "";
 
-/** @param {HTMLElement} box A block whose HTML is sanitised. */
+/** @param {HTMLElement} box A block whose HTML is sanitised. In another language, it is enriched again. */
 export function enrich(box) {
   for (const table of box.querySelectorAll("table")) wrapTable(table);
   for (const code of /** @type {NodeListOf<HTMLElement>} */ (box.querySelectorAll("pre > code"))) addHead(code);
@@ -33,17 +35,21 @@ export function enrich(box) {
 
 /** @param {Element} table */
 function wrapTable(table) {
-  const scroller = document.createElement("div");
+  const known = table.parentElement?.matches(".table") ? table.parentElement : null;
+  const scroller = known ?? document.createElement("div");
+  scroller.setAttribute("aria-label", t("table"));
+  if (known) return;
   scroller.className = "table";
   scroller.tabIndex = 0;
   scroller.setAttribute("role", "group");
-  scroller.setAttribute("aria-label", t("table"));
   table.replaceWith(scroller);
   scroller.append(table);
 }
 
 /** @param {HTMLElement} code */
 function addHead(code) {
+  const known = code.closest(".code")?.firstElementChild;
+  if (known) return renderHead(code, known);
   const block = document.createElement("div");
   block.className = "code";
   block.dir = "ltr";
@@ -70,12 +76,12 @@ function CodeHead({ name, text, draw }) {
   const [isCopied, setCopied] = useState(false);
   const [picture, setPicture] = useState("");
   const head = useRef(/** @type {HTMLElement | null} */ (null));
-  const [note, setNote] = useState({ kind: "hint", text: "" });
+  const [note, setNote] = useState({ kind: "hint", read: nothing }); // read when it is shown, in the language of then
   const copy = () => navigator.clipboard?.writeText(text).then(() => setCopied(true), () => undefined);
   const show = () => {
-    const end = (/** @type {string} */ drawn, text = "") => { setPicture(drawn); setNote({ kind: "problem", text }); };
-    setNote({ kind: "hint", text: t("isDrawing") });
-    draw?.(text, readTheme()).then(end, (error) => end("", t("notDrawn", { problem: error.message || t("drawnTooLong") })));
+    const end = (/** @type {string} */ drawn, read = nothing) => { setPicture(drawn); setNote({ kind: "problem", read }); };
+    setNote({ kind: "hint", read: () => t("isDrawing") });
+    draw?.(text, readTheme()).then(end, (error) => end("", () => t("notDrawn", { problem: error.message || t("drawnTooLong") })));
   };
   useEffect(() => (picture ? watchTheme(() => head.current?.isConnected && show()) : undefined), [picture]);
   return html`<div class="code-head" ref=${head}>
@@ -83,7 +89,7 @@ function CodeHead({ name, text, draw }) {
       ${draw && html`<button type="button" onClick=${picture ? () => setPicture("") : show}><${Icon} name=${picture ? "file" : "image"} />
         ${" "}${t(picture ? "diagramSource" : "draw")}</button>`}
       <button type="button" onClick=${copy}><${Icon} name=${isCopied ? "check" : "copy"} /> ${t(isCopied ? "copied" : "copy")}</button></div>
-    ${draw && html`<p class=${note.kind} role="status">${note.text}</p>`}
+    ${draw && html`<p class=${note.kind} role="status">${note.read()}</p>`}
     ${picture && html`<div class="diagram" role="img" aria-label=${t("mermaid")} tabindex="0"><img src=${picture} alt="" /></div>`}`;
 }
 

@@ -9,7 +9,7 @@ from playwright.async_api import Browser, expect
 from tests.fakes.browsers import needs_chromium
 from tests.fakes.services import Reply
 from tests.server.http.app_server import MODEL, start_app
-from tests.server.page.visits import ask, open_agent, visit
+from tests.server.page.visits import ask, choose_action, open_agent, visit
 
 pytestmark = needs_chromium
 
@@ -139,6 +139,16 @@ async def test_a_diagram_is_drawn_without_harm_and_in_the_theme(browser: Browser
         draw = blocks.get_by_role("button", name="Draw")
         await expect(draw).to_have_count(3)  # the last one is not complete
         assert not any("mermaid" in url for url in loaded)
+        await page.route("**/vendor/mermaid.js", lambda _: None, times=1)  # the first one takes too long
+        await page.clock.install()
+        for at in (0, 1):
+            await draw.nth(at).click()
+        await expect(page.locator(".diagram-frame")).to_have_count(1)
+        await page.clock.fast_forward(20_000)
+        for at, problem in enumerate(("it takes too long", "Parse error on line 3")):
+            await expect(blocks.nth(at).get_by_role("status")).to_have_text(
+                re.compile(f"It cannot be drawn: {problem}")
+            )
         await draw.first.click()
         drawing = blocks.first.get_by_role("img", name="Mermaid diagram")
         picture = drawing.locator("img")
@@ -150,6 +160,10 @@ async def test_a_diagram_is_drawn_without_harm_and_in_the_theme(browser: Browser
         assert await picture.evaluate("(image) => image.decode().then(() => image.naturalHeight)") > 100
         await page.emulate_media(color_scheme="dark")
         await expect(picture).not_to_have_attribute("src", light)
+        await choose_action(page, "中文", "Menu")
+        await expect(blocks.first.get_by_role("img", name="Mermaid 图")).to_be_visible()
+        await expect(blocks.nth(1).get_by_role("status")).to_contain_text("无法绘图")
+        await choose_action(page, "English", "菜单")
         await blocks.first.get_by_role("button", name="Source").click()
         await expect(blocks.first.locator("pre")).to_be_visible()
         for at, problem in ((1, "It cannot be drawn: Parse error on line 3"), (2, "It cannot be drawn: ")):
