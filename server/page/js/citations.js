@@ -21,7 +21,8 @@ export function placeOf(chunk) {
 function passageOf(chunk) {
   const [page = 0, left, right, from = 0, to = 0] = (chunk.positions?.[0] ?? []).map(Number);
   if (page > 0) return [left, right, from, to].every((each) => each === page) ? "" : t("pageNumber", { page }); // RAGFlow counts chunks so
-  const headings = String(chunk.content ?? "").split("\n", 1)[0].split(" > ");
+  const lines = String(chunk.content ?? "").split("\n");
+  const headings = lines.length === to - from + 2 ? lines[0].split(" > ") : []; // one line more than it has in the file
   if (from > 0 && headings.length > 1) return /** @type {string} */ (headings.at(-1));
   return from > 0 ? t("lineNumbers", { from, to }) : "";
 }

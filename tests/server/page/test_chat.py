@@ -23,6 +23,7 @@ from tests.server.page.visits import HOSTILE, OF_TALK, ask, choose_action, open_
 
 pytestmark = needs_chromium
 
+PLACE = "(chunk) => import(new URL('page/js/citations.js', document.baseURI)).then(({placeOf}) => placeOf(chunk))"
 CHART = canvas(
     ("begin", "Begin", {}, ["CodeExec:0"]),
     ("CodeExec:0", "CodeExec", {"script": "x", "outputs": {"r": {"type": "Any"}}}, ["Message:0"]),
@@ -114,6 +115,12 @@ async def test_a_citation_opens_its_chunk_also_in_a_stored_conversation(browser:
         assert "\\<script\\>" in exported
         assert await page.evaluate("window.hacked") is None
         assert agent in page.url
+        for content, place in (
+            ("Care > Tea\nOver > 30 degrees,\nwater.", "Tea"),
+            ("Over > 30 degrees,\nwater.", "lines 4–5"),
+        ):
+            shown_place = await page.evaluate(PLACE, {"content": content, "positions": [[0, 0, 0, 4, 5]]})
+            assert shown_place == f"Source · {place}"
 
 
 async def test_images_and_files_of_programs_are_shown_and_saved(browser: Browser, tmp_path: Path) -> None:
