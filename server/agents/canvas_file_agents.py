@@ -137,7 +137,7 @@ class CanvasFiles:
         if draft is None or draft.dsl != dsl:
             version = build_version(app_state.new_id(), agent.id, title, dsl, now, is_released=False)
             await agents.change(agent.id, {"update_ms": now, **about}, version)
-        elif (agent.translations or "") != about["translations"]:
+        elif agent.description == about["description"] and (agent.translations or "") != about["translations"]:
             await agents.change(agent.id, {"translations": about["translations"]}, None)
         return agent.id
 

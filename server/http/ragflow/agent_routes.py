@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, cast
 
+import orjson
 from fastapi import Query
 from pydantic import Field
 from starlette.requests import Request
@@ -253,6 +254,8 @@ async def change_agent(request: Request, caller: ApiCaller, agent_id: str, body:
     agents = AgentRepository(app_state.database, caller.tenant)
     now, version = app_state.now_ms(), None
     values: dict[str, Any] = {**_build_columns(changes), "update_ms": now}
+    if agent.translations:
+        values["translations"] = _keep_translations(agent, values)
     draft = await agents.version(agent_id, agent.version_id)
     settings, workers = app_state.settings_of(caller.tenant), app_state.services.workers
     if body.dsl:
@@ -301,6 +304,16 @@ def _build_columns(fields: dict[str, Any]) -> dict[str, Any]:
             raise RequestError(f"The title must have 1 to {TITLE_CHARS} characters.", 101)
         columns |= {"title": title, "title_key": title.casefold()[:TITLE_CHARS]}
     return columns
+
+
+def _keep_translations(agent: AgentRow, values: Mapping[str, Any]) -> str:
+    """Return an agent's translations without those of texts that are changed: they say what it was."""
+    kept = [name for name in ("title", "description") if values.get(name, old := getattr(agent, name)) == old]
+    translations = {
+        language: {name: text if name in kept else "" for name, text in texts.items()}
+        for language, texts in agent.texts.items()
+    }
+    return orjson.dumps(translations).decode()
 
 
 async def _build_shown_agent(

@@ -71,6 +71,18 @@ async def test_a_file_names_its_agent_in_other_languages(tmp_path: Path) -> None
             begin = (await server.client.get(f"{server.url}/native/v1/agents/{card['id']}/begin")).json()
             assert (card["title"], card["description"], card["translations"]) == ("loop", "Doubles.", shown)
             assert begin["translations"] == shown
+        file.write_text(json.dumps({"title": {"zh": "圈"}, "description": description, "dsl": ECHO}))
+        await CanvasFiles(server.app_state, "tenant", [file]).store()
+        for change, title, text in (
+            ({"description": "Halves."}, "圈", ""),
+            ({"title": "Ring", "description": "Halves."}, "", ""),
+        ):
+            await server.put(f"/agents/{card['id']}", change)
+            if "title" not in change:  # the file says nothing about another text
+                await CanvasFiles(server.app_state, "tenant", [file]).store()
+            [renamed] = (await server.client.get(f"{server.url}/native/v1/agents")).json()["agents"]
+            assert renamed["description"] == "Halves."
+            assert renamed["translations"] == {"zh": {"title": title, "description": text}}
 
 
 @each_row("file", sorted((ROOT / "examples").glob("*.json")))
