@@ -153,8 +153,8 @@ def webhook_findings(params: Mapping[str, Any]) -> Iterator[Finding]:
     try:
         read_configuration(params)
     except RequestError as error:
-        hint = "The server refuses every call of the webhook until this is set right."
-        yield Finding("params-invalid", "warning", _locate(str(error), params), str(error), hint)
+        hint = "The server refuses every call until this is set right, in the Begin node of RAGFlow's editor."
+        yield Finding("webhook-closed", "warning", _locate(str(error), params) or ("security",), str(error), hint)
 
 
 def _locate(message: str, params: Mapping[str, Any]) -> tuple[str, ...]:

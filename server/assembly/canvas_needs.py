@@ -52,8 +52,8 @@ def need_labels() -> dict[str, str]:
     return owned | LABELS | {kind: need.label for kind, need in need_kinds().items()}
 
 
-UNSET = {"account-missing", "dataset-unknown", "memory-unknown"}
-"""The codes of findings about parameters that name nothing where the settings are needed."""
+UNSET = {"account-missing", "dataset-unknown", "memory-unknown", "webhook-closed"}
+"""The codes of findings about parameters that lack what a canvas needs."""
 
 
 class Need(NamedTuple):
@@ -154,7 +154,7 @@ def describe_missing(plan: Plan, settings: Settings, *, has_model: bool = False)
 
 
 def _unset(plan: Plan) -> Iterator[Need]:
-    """Yield the parameters that name nothing, although the node then does nothing or fails."""
+    """Yield the parameters that lack something, so that the node does nothing or fails, or nobody can start it."""
     for node in plan.nodes.values():
         for part in node.with_tools():
             for code, _, path, message, hint in part.spec.lint(part.params):

@@ -21,6 +21,7 @@ export const SERVER_TEXTS = {
     "reranker-unavailable": "设置中缺少重排序模型或其密钥。请添加模型，或移除 rerank_id。",
     "key-missing": "工具没有 API 密钥。请在设置中添加。",
     "account-missing": "组件缺少所需的账号或服务器。请在画布或设置中添加。",
+    "webhook-closed": "Webhook 拒绝所有调用。请在编辑器的开始节点中正确设置其安全选项。",
     "sql-reference-text": "引用的内容会直接成为 SQL 语句的一部分。请将 bind_references 设为 true。",
     "code-outputs": "程序的返回值与 CodeExec 声明的输出不符。请只声明一个自己的输出，类型须存在。",
     "canvas-unknown": "找不到要运行的画布。请使用设置或文件夹中的画布名称。",

@@ -110,7 +110,7 @@ def test_a_webhook_without_security_or_with_an_invalid_status_is_refused(params:
 @each_row(
     ("params", "path"),
     [
-        ({}, ()),
+        ({}, ("security",)),
         ({"security": {"auth_type": "none"}}, ("security",)),
         ({"security": {"auth_type": "hmac"}}, ("security",)),
         ({"security": {"auth_type": "hmac", "hmac": {"secret": ""}}}, ("security", "hmac", "secret")),
@@ -121,7 +121,7 @@ def test_a_webhook_without_security_or_with_an_invalid_status_is_refused(params:
 )
 def test_what_refuses_every_call_is_found(params: dict[str, Any], path: tuple[str, ...]) -> None:
     (finding,) = webhook_findings(params)
-    assert (finding.code, finding.severity, finding.path) == ("params-invalid", "warning", path)
+    assert (finding.code, finding.severity, finding.path) == ("webhook-closed", "warning", path)
 
 
 def test_a_webhook_that_accepts_calls_has_no_findings() -> None:

@@ -15,7 +15,7 @@ from tests.harness.rows import each_row
 
 CODES = {
     "model-unavailable", "reranker-unavailable", "dataset-unknown", "memory-unknown", "key-missing", "account-missing",
-    "params-unsupported", "prompt-too-long",
+    "webhook-closed", "params-unsupported", "prompt-too-long",
 }  # fmt: skip
 
 
@@ -55,6 +55,7 @@ RETRIEVAL = {"query": "{sys.query}", "dataset_ids": ["65cb", "begin@set", "{sys.
 RERANKER = "[rerankers.bge]\nbase_url = 'https://r.example'\napi_key = { env = 'RERANK_KEY_OF_TEST' }\n"
 GRAPH = {"query": "{sys.query}", "kb_ids": ["{begin@set}"], "use_kg": True}
 SHOP = node("ExeSQL", {"connection": "shop", "sql": "SELECT 1"})
+CLOSED = {"begin": node("Begin", {"mode": "Webhook"}, ["m"]), "m": node("Message", {"content": ["x"]})}
 SPOKEN = {"a": node("Message", {"content": ["x"], "auto_play": True})}
 REMOTE = "[knowledge]\nurl = 'ragflow+https://r.example'\n"
 SPEECH = '[speech."tts-1"]\nbase_url = "http://x/v1"\napi_key = { env = "NO_SUCH_KEY_OF_TEST" }\n'
@@ -126,6 +127,7 @@ NOTES = {
                 ("account-missing", "a/obj/params/tools/0/params/server", ""),
             ],
         ),
+        (CLOSED, "", [("webhook-closed", "begin", "in the Begin node of RAGFlow's editor.")]),
         ({"q": SHOP}, "[sql.connections.shop]\ndb_type = 'sqlite'\ndatabase = 'a.db'\n", []),
         (SPOKEN, "", [("model-unavailable", "a", "[speech.ID]")]),
         (SPOKEN, SPEECH, [("model-unavailable", "a", "NO_SUCH_KEY_OF_TEST")]),

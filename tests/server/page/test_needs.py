@@ -148,6 +148,11 @@ async def test_a_dataset_is_missed_beside_the_demo_model_and_a_form_is_shown_who
         await page.set_viewport_size({"width": 1440, "height": 900})
         orders = json.loads((ROOT / "examples/webhook.json").read_text())
         await page.goto(f"{server.url}/#/")
+        security = orders["components"]["begin"]["obj"]["params"].pop("security")
+        await open_agent(server, page, orders, "Closed")
+        await expect(page.get_by_role("region", name="Not ready yet")).to_contain_text("parameter security")
+        orders["components"]["begin"]["obj"]["params"]["security"] = security
+        await page.goto(f"{server.url}/#/")
         agent = await open_agent(server, page, orders, "Orders")
         schedule = {"cron": "0 8 * * *", "query": "leave"}
         address = f"{server.url}/api/v1/agents/{agent}/webhook"
