@@ -14,7 +14,8 @@ from ragflow_lg.server.database.tables import TITLE_CHARS, MessageRow, RunRow, S
 
 if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest
-    from ragflow_lg.runs.pauses import Pause
+    from ragflow_lg.runs.pauses import BoundRequest, Pause
+    from ragflow_lg.runs.runner import Runner
     from ragflow_lg.server.database.tables import VersionRow
 NAME_CHARS = 250
 """How much of the first question is used as a session's name."""
@@ -69,6 +70,16 @@ def question_text(request: TurnRequest) -> str:
     if query:
         return to_text(query)
     return "\n".join(_line(name, field) for name, field in (request.get("inputs") or {}).items())
+
+
+async def find_question(runner: Runner, session: str, request: BoundRequest) -> str:
+    """Return `question_text`, with the labels of the forms that the request answers if it names them."""
+    ids, inputs = request.get("pauses"), request.get("inputs") or {}
+    if not ids or request.get("query"):
+        return question_text(request)
+    pauses = [pause for pause in await runner.pauses(session) if pause.id in ids]
+    answers = {pause.id: {name: inputs[name] for name in pause.inputs if name in inputs} for pause in pauses}
+    return answer_text(pauses, answers) or question_text(request)
 
 
 def shows_form(request: TurnRequest) -> bool | None:

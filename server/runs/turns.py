@@ -36,8 +36,8 @@ from ragflow_lg.server.runs.turn_session import (
     NAME_CHARS,
     SessionFields,
     TurnSession,
+    find_question,
     hash_request,
-    question_text,
     shows_form,
 )
 from ragflow_lg.server.streaming.journal import LEFT
@@ -47,6 +47,7 @@ from ragflow_lg.services.chat import Usage
 
 if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest
+    from ragflow_lg.runs.pauses import BoundRequest
     from ragflow_lg.runs.wire.wire_events import WireEvent
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.streaming.journal import RunHead
@@ -186,7 +187,7 @@ class Turns:
         if session.is_new:
             check_form(runner.plan, request)  # a refusal leaves no session behind
         run = runner.start(row.id, request, ignores_unknown=True)
-        question = question_text(request)
+        question = await find_question(runner, row.id, cast("BoundRequest", request))
         if newest is not None and newest.asked == question and await self.playing.is_lost(newest):
             await RunRepository(self._app_state.database, agent.tenant).set(newest.id, asked="")
         return await self.play(agent, session, run, question, policy, hashes[0], page_key)

@@ -13,7 +13,7 @@ import { whole } from "./turns.js";
 /**
  * @typedef {import("./turn.js").Turn} Turn
  * @typedef {{onSend: (text: string, files: File[]) => Promise<boolean | void>,
- *   onStop: () => void, onAnswer: (id: string, values: any) => void, onCite: (chunk: any) => void,
+ *   onStop?: () => void, onAnswer: (id: string, values: any) => void, onCite: (chunk: any) => void,
  *   onContinue?: () => void, onGiveUp?: () => void, onRetry?: (text: string, files: File[]) => void,
  *   onRate?: (runId: string, feedback: import("./answer_tools.js").Feedback) => Promise<any>,
  *   onResend?: (at: number, text: string) => any, onShowRun?: (runId: string, node?: string) => void}} Actions What a

@@ -32,7 +32,7 @@ function useWritten(place) {
  * @param {{place?: string, begin: import("./begin.js").Begin | null, inputs: Record<string, any>,
  *   onInputs: (inputs: any) => void, isFirst: boolean, isBusy: boolean, isOffline?: boolean, isWaiting: boolean,
  *   problems: Record<string, string>, onSend: (text: string, files: File[]) => Promise<boolean | void>,
- *   onStop: () => void}} props `place` names the conversation; `onSend` returns false if nothing has been sent.
+ *   onStop?: () => void}} props `place` names the conversation; `onSend` returns false if nothing has been sent.
  */
 export function Composer({ place = "", begin, inputs, onInputs, isFirst, isBusy, isOffline, isWaiting, problems, onSend, onStop }) {
   const { text, files, setText, setFiles } = useWritten(place);
@@ -75,7 +75,7 @@ export function Composer({ place = "", begin, inputs, onInputs, isFirst, isBusy,
             onChange=${(/** @type {any} */ e) => { setFiles([...files, ...e.target.files]); e.target.value = ""; }} /></label>
         ${hasForm && !isFirst && !isTask && html`<button type="button" class="quiet" aria-expanded=${isShown}
           onClick=${() => setShown(!isShown)}>${t("inputs")}</button>`}</span>
-        ${isBusy
+        ${isBusy && onStop
           ? html`<button type="button" class="primary icon-button" aria-label=${t("stop")} title=${t("stop")} onClick=${onStop}><${Icon} name="square" /></button>`
           : isTask ? html`<button class="primary" disabled=${isWaiting}>${t("start")}</button>`
             : html`<button class="primary icon-button" aria-label=${t("send")} title=${t("send")} disabled=${isWaiting}><${Icon} name="arrow-up" /></button>`}

@@ -48,24 +48,40 @@ function EmbeddedChat({ agent, apiKey }) {
     session.current = id;
     keep(talk, id);
   };
-  useEffect(() => {
-    if (!session.current) return;
+  /**
+   * Show what is stored of the conversation, when no turn goes on in it.
+   * @param {{id: string, answer: string, problem: string} | null} [refused] A form that stays as it is here if it is open, and
+   *   the answer that the server has not taken.
+   */
+  const open = async (refused = null) => {
     const control = new AbortController();
     running.current = control;
-    reopenPublic(api, agent, session.current, control.signal).then((shown) => {
+    setBusy(true);
+    const report = (/** @type {string} */ text) => { if (running.current === control) setProblem(text); };
+    try {
+      const { turn: last, earlier } = await reopenPublic(api, agent, session.current, control.signal, report);
       if (running.current !== control) return;
-      setPast(shown.earlier);
-      setTurn(shown.turn);
-    }).catch((error) => {
+      const isOpen = refused && last?.pauses.some(({ id }) => id === refused.id);
+      if (!isOpen) {
+        setPast(earlier);
+        setTurn(last);
+      }
+      const isLate = refused && refused.answer !== last?.query;
+      setProblem(isOpen ? refused.problem : isLate ? t("late", { answer: refused.answer }) : "");
+    } catch (/** @type {any} */ error) {
       if (running.current !== control || control.signal.aborted) return;
-      if (error.status === 404) go("");
-      else setProblem(error.message);
-    }).finally(() => { if (running.current === control) setBusy(false); });
-  }, []);
+      if (error.status === 404) restart();
+      setProblem(error.status !== 404 ? error.message : refused ? refused.problem : "");
+    } finally {
+      if (running.current === control) setBusy(false);
+    }
+  };
+  useEffect(() => { if (session.current) open(); }, []);
 
   /**
    * @param {import("./turn.js").Turn} first @param {() => Promise<any>} build The body of the request.
-   * @param {() => void} [undo] Shows what was there before, if nothing begins; without it, `first` is shown as failed.
+   * @param {(problem: string) => any} [undo] Shows what was there before, if nothing begins; without it, `first` is shown as
+   *   failed.
    */
   const follow = async (first, build, undo = undefined) => {
     const control = new AbortController();
@@ -80,7 +96,7 @@ function EmbeddedChat({ agent, apiKey }) {
       const show = (/** @type {import("./turn.js").Turn} */ now) => {
         hasBegun = true;
         if (running.current !== control) return;
-        go(now.sessionId);
+        if (now.sessionId) go(now.sessionId); // a failure does not say it
         setTurn(now);
       };
       show(await playPublic(api, agent, first, body, show, control.signal));
@@ -88,8 +104,8 @@ function EmbeddedChat({ agent, apiKey }) {
       if (running.current !== control) return; // a new conversation has begun
       if (control.signal.aborted) setTurn((now) => now && { ...now, status: "cancelled", error: now.runId && STOPPED });
       else if (undo && !hasBegun) {
-        undo();
         setProblem(error.message);
+        await undo(error.message);
       } else setTurn((now) => now && { ...now, status: "failed", error: error.message });
     } finally {
       if (running.current === control) setBusy(false);
@@ -106,18 +122,21 @@ function EmbeddedChat({ agent, apiKey }) {
   const answer = async (/** @type {string} */ pause, /** @type {any} */ values) => {
     if (!turn) return;
     const control = running.current;
+    const isKnown = PAUSE_ID.test(pause);
     try {
       const sent = await uploadValues(api, agent, values);
       if (running.current !== control) return;
       const fields = turn.pauses.find(({ id }) => id === pause)?.fields;
-      const undo = () => {
+      const text = answerText(sent, fields);
+      const undo = (/** @type {string} */ why) => {
         setPast(past);
         setTurn({ ...turn, pauses: turn.pauses.map((each) => (each.id === pause ? { ...each, values } : each)) });
+        return isKnown && open({ id: pause, answer: text, problem: why });
       };
       const others = turn.pauses.filter(({ id }) => id !== pause);
-      const body = { query: "", inputs: wrap(sent), pauses: PAUSE_ID.test(pause) ? [pause] : [] };
+      const body = { query: "", inputs: wrap(sent), pauses: isKnown ? [pause] : [] };
       setPast([...past, settle(turn)]);
-      await follow({ ...goOn(turn, answerText(sent, fields)), pauses: others }, async () => body, undo);
+      await follow({ ...goOn(turn, text), pauses: others }, async () => body, undo);
     } catch (/** @type {any} */ error) {
       setProblem(error.message);
     }
@@ -143,16 +162,17 @@ function EmbeddedChat({ agent, apiKey }) {
     if (begin) setInputs(initialValues(begin.fields));
   };
   const rate = (/** @type {string} */ runId, /** @type {any} */ body) => api.rate(agent, runId, body);
+  const isReopening = isBusy && !turn && !past.length;
 
   return html`<${FileAccess.Provider} value=${openFile}><main class="embedded">
     <header>
       ${PICTURE.test(begin?.avatar ?? "") && html`<img src=${begin?.avatar} alt="" />`}
       <h1>${begin ? shownTitle(begin.title) : ""}</h1>
-      <button type="button" class="icon-button" aria-label=${t("newSession")} title=${t("newSession")} disabled=${!turn && !past.length}
+      <button type="button" class="icon-button" aria-label=${t("newSession")} title=${t("newSession")} disabled=${!turn && !past.length && !session.current}
         onClick=${restart}><${Icon} name="plus" /></button></header>
     <${Chat} past=${past} turn=${turn} problem=${problem} problems=${{}} isBusy=${isBusy}
-      isLoading=${isBusy && !turn && !past.length} begin=${begin}
-      inputs=${inputs} onInputs=${setInputs} onSend=${send} onStop=${() => running.current?.abort()} onAnswer=${answer}
+      isLoading=${isReopening} begin=${begin}
+      inputs=${inputs} onInputs=${setInputs} onSend=${send} onStop=${isReopening ? undefined : () => running.current?.abort()} onAnswer=${answer}
       onCite=${setChunk} onRetry=${send} onContinue=${continueRun} onRate=${rate} />
     ${chunk && html`<${SourcePanel} chunk=${chunk} onClose=${() => setChunk(null)} />`}
   </main><//>`;

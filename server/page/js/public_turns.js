@@ -6,6 +6,9 @@ import { fold, reopen } from "./turn.js";
 /** @typedef {import("./turn.js").Turn} Turn */
 
 const LOOK_MS = 1000;
+const MAX_LOOK_MS = 30_000;
+/** The statuses that do not change by themselves. */
+const REFUSED = [401, 403, 404];
 
 /**
  * Play a turn to its end. It is cancelled when the visitor leaves.
@@ -39,16 +42,22 @@ async function readPauses(api, agent, turn) {
 }
 
 /**
- * Return the turns of a visitor's session, when none goes on: the visitor's leaving ends it.
+ * Return the turns of a visitor's session, when none goes on: the visitor's leaving ends it. A server that cannot say them
+ * is asked again.
  * @param {import("./api.js").Api} api @param {string} agent @param {string} session @param {AbortSignal} signal
- * @returns {Promise<{turn: Turn | null, earlier: Turn[]}>}
+ * @param {(problem: string) => void} onProblem @returns {Promise<{turn: Turn | null, earlier: Turn[]}>}
  */
-export async function reopenPublic(api, agent, session, signal) {
-  for (;;) {
-    const stored = await api.request(visitPath(api, agent, session), { signal });
-    const run = begunOf(stored.runs);
-    if (run?.status !== "running") return { ...reopen(stored, run, stored.runs, null), ...(run ? {} : { turn: null }) };
-    await new Promise((done) => setTimeout(done, LOOK_MS));
+export async function reopenPublic(api, agent, session, signal, onProblem) {
+  for (let pause = LOOK_MS; ; await new Promise((done) => setTimeout(done, pause))) {
+    try {
+      const stored = await api.request(visitPath(api, agent, session), { signal });
+      const run = begunOf(stored.runs);
+      if (run?.status !== "running") return { ...reopen(stored, run, stored.runs, null), ...(run ? {} : { turn: null }) };
+    } catch (/** @type {any} */ error) {
+      if (signal.aborted || REFUSED.includes(error.status)) throw error;
+      onProblem(error.message);
+      pause = Math.min(2 * pause, MAX_LOOK_MS);
+    }
   }
 }
 

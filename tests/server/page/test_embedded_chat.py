@@ -96,7 +96,7 @@ async def test_visitors_chat_in_a_frame_of_another_site(browser: Browser, tmp_pa
 
 
 async def test_visitors_answer_each_form_and_keep_their_conversation(browser: Browser, tmp_path: Path) -> None:
-    replies = [Reply(chunks=["Once upon"], hangs=True), Reply("A time.")]
+    replies = [Reply(chunks=["Once upon"], hangs=True), Reply("A time."), *[Reply(error="host 4711")] * 9]
     async with start_app(tmp_path, replies) as server, visit(browser, server.url, "") as opened:
         page, agent, teller = opened.page, await server.agent(FORMS), await server.agent(MODEL)
         key = await server.new_key(kind="beta", agents=[agent, teller])
@@ -110,15 +110,30 @@ async def test_visitors_answer_each_form_and_keep_their_conversation(browser: Br
         await shirt.get_by_role("button", name="Answer").click()
         await expect(page.locator(".pause")).to_have_count(1)
         await expect(shoes.get_by_label("Size")).to_have_value("39")
-        texts = ["An order", "Shirt?", "Shoes?", re.compile("size: 42", re.IGNORECASE)]
+        texts = ["An order", "Shirt?", "Shoes?", "Size: 42"]
+        await page.route("**/visit", lambda route: route.fulfill(status=503, json={"message": "Not now."}))
         await page.reload()
-        await expect(shown).to_have_text([*texts, "Shoes?"])
+        await expect(page.get_by_role("alert")).to_have_text("Not now.")
+        await expect(again).to_be_enabled()
+        await expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+        await page.unroute("**/visit")
+        await expect(shown).to_have_text([*texts, "Shoes?"])  # the server was asked again
+        await expect(page.get_by_role("alert")).to_have_count(0)
+        async with page.context.expect_page() as opening:
+            await page.evaluate("window.open(location.href)")
+        other = await opening.value
+        late = other.locator(".pause").filter(has_text="Shoes?")
+        await late.get_by_label("Size").fill("41")
         await shoes.get_by_label("Size").fill("40")
         await shoes.get_by_role("button", name="Answer").click()
+        end = ["Size: 40", re.compile("Shirt 42.*Shoes 40", re.DOTALL)]
         for _ in range(2):
-            end = [re.compile("size: 40", re.IGNORECASE), re.compile("Shirt 42.*Shoes 40", re.DOTALL)]
             await expect(shown).to_have_text([*texts, "Shoes?", *end])
             await page.reload()
+        await late.get_by_role("button", name="Answer").click()
+        await expect(other.get_by_role("alert")).to_have_text("Your answer came too late: Size: 41")
+        await expect(other.locator(".entry .plain, .entry .piece")).to_have_text([*texts, "Shoes?", *end])
+        await other.close()
         await ask(page, "Another")
         await expect(page.locator(".pause")).to_have_count(2)
         listed = (await server.get(f"/agents/{agent}/sessions"))["data"]
@@ -142,6 +157,10 @@ async def test_visitors_answer_each_form_and_keep_their_conversation(browser: Br
         await page.reload()  # which ends the turn
         await page.get_by_role("button", name="Continue").click()
         await expect(page.locator(".message.assistant").last).to_have_text("A time.")
+        await ask(page, "Another")
+        await expect(page.locator(".error-card")).to_be_visible()
+        await page.reload()
+        await expect(page.locator(".message.user")).to_have_text(["A story", "Another"])
         opened.problems.clear()  # Chromium reports the status 404 as an error
 
 

@@ -72,7 +72,7 @@ async def test_visitors_answer_an_open_form_once_and_learn_of_no_node(server: Ap
     late = await answer(pause["id"], 4)
     assert (late["code"], late["message"]) == (101, f"The session is not waiting for {pause['id']}.")
     whole = (await server.client.get(f"{base}/{session}")).json()
-    assert [each["content"] for each in whole["messages"]] == ["Hi", "Which size?", "size: 4", "Size 4"]
+    assert [each["content"] for each in whole["messages"]] == ["Hi", "Which size?", "Size: 4", "Size 4"]
 
 
 @pytest.mark.parametrize("is_streamed", [True, False])
