@@ -155,7 +155,7 @@ class RunControl(AgentSessions):
         if version is not None:
             await self._require_continuable(runner, target)
         state = await runner.state(target)
-        name = name or await _name_branch(runner, session, target, state, changes, node)
+        name = name or await _name_branch(runner, session, target, state, changes, node, is_draft=version is not None)
         copy = await self._copy(session, target, name, state, changes, version=version)
         try:
             return await self._play(copy, rerun, None, parent=run.id)
@@ -183,9 +183,14 @@ class RunControl(AgentSessions):
         await self.require_free(session.id)
         if not checkpoint:
             checkpoint = await self._end_of(run)
-        version = version or await self._turns.canvases.version(self._agent, session.version_id)
+        is_draft, version = (
+            version is not None,
+            version or await self._turns.canvases.version(self._agent, session.version_id),
+        )
         canvas = await self._turns.canvases.compile(version)
         services, target = app_state.services, app_state.new_id()
+        own = await self.record(run)
+        parent = own.parent_run if own is not None and run.start_ms == run.end_ms else ""
         try:
             record = await fork_session(
                 app_state.store,
@@ -196,7 +201,7 @@ class RunControl(AgentSessions):
                 canvas_id=self._agent.id,
                 clock=services.clock,
                 ids=services.ids,
-                parent_run=run.id,
+                parent_run=parent or run.id,  # a copy has played nothing, and can be deleted
                 changes=changes,
             )
         except CheckpointError as error:
@@ -205,7 +210,7 @@ class RunControl(AgentSessions):
         if version.id != session.version_id:
             await self._require_continuable(runner, target)
         state = await runner.state(target)
-        name = name or await _name_branch(runner, session, target, state, changes)
+        name = name or await _name_branch(runner, session, target, state, changes, is_draft=is_draft)
         answered_by = "" if record.status == "running" else record.run_id
         await self._copy(session, target, name, state, changes, answered_by=answered_by, version=version)
         row = RunRow(
@@ -428,6 +433,8 @@ async def _name_branch(
     state: Mapping[str, Any],
     changes: Mapping[str, Any] | None,
     node: str = "",
+    *,
+    is_draft: bool,
 ) -> str:
     """Return a name that says where a new session begins: the node that runs next, and the question of its turn."""
     following: Sequence[str] = [node]
@@ -437,6 +444,7 @@ async def _name_branch(
             newest = await anext(steps, None)
         following = newest.next if newest is not None else ()
     titles = ", ".join((id_ in nodes and nodes[id_].title) or id_ for id_ in following)
+    titles += " (draft)" if titles and is_draft else ""
     question = (titles and _question(state, changes)) or session.name.removeprefix(BRANCH)
     return BRANCH + ": ".join(part for part in (titles, " ".join(question.split())) if part)
 

@@ -5,7 +5,7 @@ import { ApiError } from "./api.js";
 import { useBegin } from "./begin.js";
 import { saveConversation } from "./conversation_export.js";
 import { useOpenForms } from "./expiry.js";
-import { answerText, givenValues } from "./forms.js";
+import { answerText, fillForms, givenValues } from "./forms.js";
 import { useProblem } from "./problems.js";
 import { forkBefore, lastRun, loadSession, loadWithRun, paced, play, upload, uploadValues } from "./runs.js";
 import { GONE, useSessions } from "./sessions.js";
@@ -181,11 +181,11 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
    * Start a turn in a session, or in a new one if `place` is "".
    * @param {string} text @param {any[]} files @param {string} place @param {import("./turn.js").Turn[]} before
    * @param {() => void} undo Shows what was there before, if the server has not begun the turn.
-   * @param {string} [trial] The version that a new session uses. @returns {Promise<boolean>} Whether the server has begun it.
+   * @param {Record<string, string>} [fresh] What a new session is begun with. @returns {Promise<boolean>} Whether the server has begun it.
    */
-  async function start(text, files, place, before, undo, trial = "") {
+  async function start(text, files, place, before, undo, fresh = {}) {
     const given = begin ? await uploadValues(api, agent, givenValues(begin.fields, inputs)) : {};
-    const body = { query: text, files, inputs: given, ...(place ? { session_id: place } : trial ? { version: trial } : {}) };
+    const body = { query: text, files, inputs: given, ...(place ? { session_id: place } : fresh) };
     if (opened.current !== place) {
       await runAside("runs", body);
       return true;
@@ -215,17 +215,22 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
     const from = opened.current;
     try {
       const all = settled();
-      const place = await forkBefore(api, agent, all, at);
+      const place = await forkBefore(api, agent, all, at, text);
       listSessions();
       if (opened.current === from) {
         opened.current = place.session;
         onSession(place.session);
       }
       const undo = () => setTurn(null);
-      if (!place.hasForm) await start(text, all[at]?.files ?? [], place.session, all.slice(0, at), undo, place.trial);
+      if (!place.hasForm) await start(text, all[at]?.files ?? [], place.session, all.slice(0, at), undo, place.fresh);
       else if (opened.current === place.session) {
-        const shown = await open(place.session, null, text);
-        if (shown?.status === "interrupted") await continueRun(shown, notSent(text, "formFirst"));
+        const shown = await open(place.session);
+        const asking = shown?.status === "interrupted" ? await continueRun(shown) : shown;
+        if (asking?.pauses.length) {
+          const pauses = fillForms(asking.pauses, text);
+          setTurn({ ...asking, pauses: pauses ?? asking.pauses });
+          setProblem(pauses ? "" : notSent(text, "formFirst"));
+        }
       }
       return true;
     } catch (error) {

@@ -122,6 +122,37 @@ export function answerText(values, fields = {}) {
     `${fields[name]?.name || name}: ${typeof value === "string" ? value : toJson(value)}`).join("\n");
 }
 
+/**
+ * Return forms, one of which begins with the values of a message, as `answerText` writes them; null if it fits no form.
+ * @param {any[]} pauses @param {string} text @returns {any[] | null}
+ */
+export function fillForms(pauses, text) {
+  for (const [at, pause] of pauses.entries()) {
+    const values = readAnswer(text, pause.fields);
+    if (values) return pauses.with(at, { ...pause, values: { ...initialValues(pause.fields), ...values } });
+  }
+  return null;
+}
+
+/** @param {string} text @param {Record<string, any>} fields @returns {Record<string, any> | null} */
+function readAnswer(text, fields) {
+  const kinds = Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, String(field.type ?? "").toLowerCase()]));
+  /** @type {Record<string, any>} */
+  const values = {};
+  let last = "";
+  for (const line of text.split("\n")) {
+    const name = Object.keys(fields).find((each) => !(each in values) && line.startsWith(`${fields[each].name || each}:`));
+    if (!name && !last) return null;
+    if (name) values[name] = line.slice((fields[name].name || name).length + 1).trimStart();
+    else values[last] += `\n${line}`;
+    last = name ?? last;
+  }
+  if (Object.entries(fields).some(([name, field]) => !field.optional && !(name in values))) return null;
+  const given = Object.entries(values).filter(([name]) => !kinds[name].includes("file")); // they are chosen again
+  return Object.fromEntries(given.map(([name, value]) => [name, kinds[name] === "boolean" ? value === "true"
+    : readNumber(value, ["integer", "number"].includes(kinds[name]))]));
+}
+
 /** @param {any} value @returns {string} JSON with the server's spaces; an empty text for null. */
 function toJson(value, isInner = false) {
   if (Array.isArray(value)) return `[${value.map((each) => toJson(each, true)).join(", ")}]`;

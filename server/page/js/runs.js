@@ -7,6 +7,7 @@ const RETRY_MS = 1000;
 const MAX_RETRIES = 120;
 const STOP_MS = 250;
 const MAX_STOP_TRIES = 40;
+const NAME_LENGTH = 200;
 
 /**
  * Begin a turn or go on with one, and follow it to its end. The page shows each state of the turn.
@@ -157,21 +158,23 @@ export function begunOf(runs) {
 /**
  * Return the session in which a message is sent again: a copy that ends before the message, or "" for a new one.
  *
- * If the message was the answer to a form, the copy waits for it, or can be continued up to it: `hasForm`. If its turn ran
- * with a draft, the copy does, and a new session is to be begun with that version: `trial`.
+ * It is named after the message. If that was the answer to a form, the copy waits for it, or can be continued up to it:
+ * `hasForm`. If its turn ran with a draft, the copy does. `fresh` is what a new session is to be begun with.
  * @param {import("./api.js").Api} api @param {string} agent @param {import("./turn.js").Turn[]} turns @param {number} at
- * @returns {Promise<{session: string, hasForm: boolean, trial: string}>}
+ * @param {string} text @returns {Promise<{session: string, hasForm: boolean, fresh: Record<string, string>}>}
  */
-export async function forkBefore(api, agent, turns, at) {
+export async function forkBefore(api, agent, turns, at, text) {
   const next = turns.findIndex(({ query }, number) => number > at && query);
   const trial = await trialOf(api, agent, lastRunOf(turns.slice(at, next < 0 ? undefined : next)));
   const run = lastRunOf(turns.slice(0, at));
-  if (!run) return { session: "", hasForm: false, trial };
+  /** @type {Record<string, string>} */
+  const named = text.trim() ? { session_name: `↳ ${text.replace(/\s+/g, " ").trim().slice(0, NAME_LENGTH)}` } : {};
+  if (!run) return { session: "", hasForm: false, fresh: { ...named, ...(trial ? { version: trial } : {}) } };
   const { status } = await api.request(api.path(agent, `runs/${run}`));
-  const made = await api.request(api.path(agent, `runs/${run}/fork`), { method: "POST", body: {} });
+  const made = await api.request(api.path(agent, `runs/${run}/fork`), { method: "POST", body: named });
   const session = made.session_id;
   if (trial) await api.request(api.path(agent, `sessions/${session}/version`), { method: "PUT", body: { version: trial } });
-  return { session, hasForm: status === "answered", trial };
+  return { session, hasForm: status === "answered", fresh: {} };
 }
 
 /** @param {import("./turn.js").Turn[]} turns @returns {string} */

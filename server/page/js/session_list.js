@@ -29,6 +29,8 @@ export function SessionList({ api, agent, talks, session, changes, isBehind, onS
   const remove = (/** @type {string} */ id, isRunning = false) => changes.remove(id, isRunning)
     .then(() => { setTimeout(() => first.current?.focus()); }); // its row goes, and its dialog closes before that
   const shown = [...named, ...found.filter((each) => !named.some(({ id }) => id === each.id))];
+  const titles = shown.map(talkTitle);
+  const doubled = new Set(titles.filter((title, at) => titles.indexOf(title) < at));
   return html`<nav class="sessions" aria-label=${t("sessions")} inert=${isBehind}>
     <button type="button" class="primary" ref=${first} onClick=${() => onSession("")}><${Icon} name="plus" /> ${t("newSession")}</button>
     <input type="search" placeholder=${t("search")} aria-label=${t("searchSessions")} value=${wanted}
@@ -36,7 +38,7 @@ export function SessionList({ api, agent, talks, session, changes, isBehind, onS
     ${inGroups(shown).map(([group, rows]) => html`<section key=${group} aria-labelledby=${`talks-${group}`}>
       <h2 id=${`talks-${group}`}>${t(group)}</h2>
       <ul>${rows.map((row) => html`<${Row} key=${row.id} agent=${agent} row=${row} isOpen=${row.id === session} text=${text}
-        excerpt=${excerpts.get(row.id) ?? ""} changes=${{ ...changes, remove }} onSession=${onSession} />`)}</ul></section>`)}
+        excerpt=${excerpts.get(row.id) ?? ""} isDouble=${doubled.has(talkTitle(row))} changes=${{ ...changes, remove }} onSession=${onSession} />`)}</ul></section>`)}
     ${text && !shown.length && html`<p class="hint" role="status">${t("nothingFound")}</p>`}
     ${!text && talks.hasMore && html`<${More} key=${talks.sessions.length} onMore=${talks.more} />`}
   </nav>`;
@@ -80,11 +82,12 @@ function inGroups(rows) {
 
 /**
  * @param {{agent: string, row: any, isOpen: boolean, text: string, excerpt: string,
- *   changes: import("./conversation_menu.js").Changes, onSession: (session: string) => void}} props
+ *   isDouble: boolean, changes: import("./conversation_menu.js").Changes, onSession: (session: string) => void}} props
  */
-function Row({ agent, row, isOpen, text, excerpt, changes, onSession }) {
+function Row({ agent, row, isOpen, text, excerpt, isDouble, changes, onSession }) {
   const title = talkTitle(row);
   const [state, icon] = STATES[row.status] ?? ["", ""];
+  const time = new Date(row.update_ms).toLocaleString(language());
   const isInName = title.toLowerCase().includes(text);
   const open = (/** @type {MouseEvent} */ event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -93,10 +96,11 @@ function Row({ agent, row, isOpen, text, excerpt, changes, onSession }) {
   };
   return html`<li>
     <a href=${`#/${encodeURIComponent(agent)}/${encodeURIComponent(row.id)}`} aria-current=${isOpen ? "page" : undefined}
-      title=${`${title}\n${new Date(row.update_ms).toLocaleString(language())}`} onClick=${open}>
+      title=${`${title}\n${time}`} onClick=${open}>
       <span class="talk-name" dir="auto"><${Marked} content=${title} text=${text} /></span>
       ${state && html`<span class="talk-state" data-status=${row.status} title=${t(state)}><${Icon} name=${icon} label=${t(state)} /></span>`}
-      ${text && excerpt && !isInName && html`<small class="excerpt" dir="auto"><${Marked} content=${plain(excerpt)} text=${text} /></small>`}</a>
+      ${text && excerpt && !isInName && html`<small class="excerpt" dir="auto"><${Marked} content=${plain(excerpt)} text=${text} /></small>`}
+      ${isDouble && html`<small class="excerpt">${time}</small>`}</a>
     <${ConversationMenu} label=${`${t("menu")}: ${title}`} row=${row} changes=${changes} /></li>`;
 }
 

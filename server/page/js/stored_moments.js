@@ -26,7 +26,7 @@ export function useMoments(api, agent, session, stamp, isWanted) {
         if (!isCurrent) return;
         setMoments(page.moments);
         setMore(page.has_more);
-        setRuns(list.runs);
+        setRuns(list.runs.filter((/** @type {any} */ run) => run.checkpoint || !run.end_ms)); // others have no steps here
         setLoaded(place);
         setProblem("");
       }, (error) => isCurrent && setProblem(error.message));

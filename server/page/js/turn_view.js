@@ -44,7 +44,7 @@ export function TurnView(props) {
         ${turn.downloads.map((file) => html`<${FileLink} file=${file} />`)}
         ${isRunning && !shown.text && !hasSteps && html`<p class="working">${t("starting")} …</p>`}
         <${TurnEnd} ...${props} />
-        ${turn.pauses.map((pause) => html`<${PauseForm} key=${pause.id} pause=${pause} title=${titleOf?.(pause.node) ?? ""}
+        ${turn.pauses.map((pause) => html`<${PauseForm} key=${`${pause.id} ${Boolean(pause.values)}`} pause=${pause} title=${titleOf?.(pause.node) ?? ""}
           problems=${problems} isBusy=${isBusy} onAnswer=${onAnswer} onGiveUp=${onGiveUp} />`)}
       </article>
       ${isEnded && html`<${AnswerTools} key=${turn.runId} text=${shown.text} feedback=${turn.feedback}

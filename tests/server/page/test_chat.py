@@ -232,7 +232,10 @@ async def test_messages_are_edited_and_sent_again_in_new_conversations(browser: 
         assert await texts(page, "user") == ["First"]
         await page.get_by_role("button", name="Retry").last.click()
         await expect(page.locator(".message.assistant").last).to_contain_text("Due.")
-        await expect(page.locator(".sessions li")).to_have_count(4)
+        await expect(page.locator(".sessions .talk-name")).to_have_text(
+            ["↳ First", "↳ First", "↳ Second in German", "First"]
+        )
+        await expect(page.locator(".sessions .excerpt")).to_have_count(2)  # their times keep equal names apart
         await page.goto(first)
         await expect(page.locator(".message")).to_have_count(4)
         assert await texts(page, "assistant") == ["One.", "Two."]

@@ -57,7 +57,7 @@ async def end_pauses(server: AppServer) -> None:
 
 
 async def answer(page: Page, size: str) -> None:
-    await page.get_by_label("Size").fill(size)
+    await page.locator(".pause").get_by_label("Size").fill(size)
     await page.get_by_role("button", name="Answer", exact=True).click()
 
 
@@ -78,6 +78,11 @@ async def test_an_answer_is_shown_as_it_is_stored(browser: Browser, tmp_path: Pa
         entered = 'Size: 44\nMore: {"a": [1, null]}'
         await expect_the_same_after_a_reload(shown.page, "A shirt", "Which size?", entered, "Size 44")
         await shown.page.get_by_role("button", name="Retry").last.click()
+        form = shown.page.locator(".pause")
+        await expect(form.get_by_label("Size")).to_have_value("44")
+        await expect(form.get_by_label("More")).to_have_value('{"a": [1, null]}')
+        await expect(shown.page.get_by_role("alert")).to_have_count(0)
+        await form.get_by_label("More").fill("")
         await answer(shown.page, "45")
         await expect_the_same_after_a_reload(shown.page, "A shirt", "Which size?", "Size: 45", "Size 45")
 
