@@ -9,6 +9,8 @@ from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from ragflow_lg.base.errors import ConflictError, RagflowLgError
 from ragflow_lg.base.tasks import running
 from ragflow_lg.server.agents.file_store import file_store
@@ -17,6 +19,7 @@ from ragflow_lg.server.database.session_repository import SessionRepository, fin
 from ragflow_lg.server.observability.logs import audit
 
 if TYPE_CHECKING:
+    from ragflow_lg.checkpoints import Store
     from ragflow_lg.server.assembly.app_state import AppState
 
 SWEEP_S = 600.0
@@ -30,13 +33,30 @@ logger = logging.getLogger(__name__)
 async def delete_session(app_state: AppState, tenant: str, agent_id: str, session_id: str, /, **details: str) -> bool:
     """Delete everything stored for a session. Return whether the database had it. ``details`` are for the audit log.
 
+    Runs that copies of the session show go to one of these, with their traces, but without their steps.
+
     Raises:
         ConflictError: If the session has a run in progress.
     """
-    await app_state.store.delete_session(session_id)
-    is_known = await SessionRepository(app_state.database, tenant).delete(agent_id, session_id)
+    sessions, store = SessionRepository(app_state.database, tenant), app_state.store
+    heirs = await sessions.heirs(session_id)
+    kept = [await _read_kept(store, run_id, heir) for run_id, heir in heirs.items()]
+    await store.delete_session(session_id)
+    is_known = await sessions.delete(agent_id, session_id, heirs)
+    for each in kept:
+        for put in each:
+            await put()
     audit("session.deleted", agent=agent_id, session=session_id, **details)
     return is_known
+
+
+async def _read_kept(store: Store, run_id: str, heir: str) -> list[Callable[[], Awaitable[None]]]:
+    """Return what stores the record of a run and its traces again, for another session."""
+    if (record := await store.runs.get(run_id)) is None:
+        return []
+    record = replace(record, session=heir, name=heir, checkpoint="")
+    traces = [(kind, trace) for kind in (store.traces, store.node_logs) if (trace := await kind.get(run_id))]
+    return [partial(store.runs.put, record), *(partial(kind.put, record, trace) for kind, trace in traces)]
 
 
 async def delete_old_sessions(app_state: AppState) -> int:

@@ -180,7 +180,7 @@ def database_file(url: str) -> Path | None:
     return Path(address.database or "").absolute() if address.get_backend_name() == "sqlite" else None
 
 
-NEWEST_VERSION = "translations_of_agents"
+NEWEST_VERSION = "runs_of_messages"
 """The last of ``migrations/versions``."""
 
 _VERSION_TABLE = "alembic_version"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec import Struct
-from sqlalchemy import delete, func, select, tuple_
+from sqlalchemy import delete, func, select, tuple_, update
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.agent_repository import AgentRepository
@@ -183,11 +183,26 @@ class SessionRepository(TenantRepository[SessionRow]):
             rows += await self._database.all(earlier.order_by(MessageRow.session_id, MessageRow.number))
         return rows
 
-    async def delete(self, agent_id: str, session_id: str) -> bool:
-        """Delete one of an agent's sessions and its messages. Return whether it existed."""
+    async def heirs(self, session_id: str) -> dict[str, str]:
+        """Return, by run, another session that shows the run: it has copied messages of this one."""
+        runs = select(RunRow.id).where(*self._mine(RunRow, session_id=session_id))
+        shown = select(MessageRow.run_id, func.min(MessageRow.session_id)).where(
+            *self._mine(MessageRow, run_id=runs), MessageRow.session_id != session_id
+        )
+        return dict(await self._database.rows(shown.group_by(MessageRow.run_id)))
+
+    async def delete(self, agent_id: str, session_id: str, heirs: Mapping[str, str] | None = None) -> bool:
+        """Delete one of an agent's sessions and its messages. Return whether it existed.
+
+        The runs in ``heirs`` go to other sessions, with the feedback on them.
+        """
         async with self._database.writing() as db:
             is_known = await db.scalar(self._select(agent_id=agent_id, id=session_id)) is not None
             if is_known:
+                for run_id, heir in (heirs or {}).items():
+                    run, feedback = self._mine(RunRow, id=run_id), self._mine(FeedbackRow, run_id=run_id)
+                    await db.execute(update(RunRow).where(*run).values(session_id=heir))
+                    await db.execute(update(FeedbackRow).where(*feedback).values(session_id=heir))
                 await delete_session_rows(db, self._tenant, session_id)
             return is_known
 

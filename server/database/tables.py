@@ -128,6 +128,7 @@ class MessageRow(Row):
     """A message in a session. ``number`` counts from 0."""
 
     __tablename__ = "messages"
+    __table_args__ = (Index(None, "tenant", "run_id"),)
 
     session_id: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
     number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)

@@ -170,7 +170,7 @@ async def change_session(session_id: str, body: SessionChange, control: Control)
 
 @router.delete("/sessions/{session_id}", responses=describe_problems(409), summary="Delete a session")
 async def delete_session(session_id: str, control: Control) -> None:
-    """Delete a session and everything stored for it."""
+    """Delete a session and everything stored for it. Runs that its forks show stay, in one of these."""
     await control.delete_session(await control.session(session_id))
 
 

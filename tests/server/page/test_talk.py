@@ -83,6 +83,7 @@ async def test_each_answer_keeps_its_steps_and_its_error(browser: Browser, tmp_p
         Reply(text="It is in Rome.", reasoning="I look again."),
         Reply(text="It is in Oslo."),
         Reply(text="It is in Bern."),
+        Reply(text="It is in Cork."),
     ]
     async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
@@ -114,6 +115,7 @@ async def test_each_answer_keeps_its_steps_and_its_error(browser: Browser, tmp_p
         await expect(lines.first.locator("summary")).to_contain_text("42 tokens")
         await lines.first.locator("summary").click()
         await expect(lines.first.locator(".thinking")).to_contain_text("I look it up.")
+        copy_of_a_turn = page.url.rpartition("/")[2]
         await page.get_by_role("button", name="Retry").last.click()
         await expect(page.locator(".message.assistant").last).to_contain_text("Bern")
         await page.reload()
@@ -121,6 +123,14 @@ async def test_each_answer_keeps_its_steps_and_its_error(browser: Browser, tmp_p
         await expect(lines.first.locator(".thinking")).to_contain_text("I look it up.")
         await expect(lines).to_have_count(2)
         await expect(page.locator(".message.assistant")).to_have_count(2)
+        copy_of_copy = page.url
+        await page.goto(address)
+        await expect(lines).to_have_count(3)
+        await page.get_by_role("button", name="Edit").last.click()
+        await page.get_by_role("textbox", name="Edit").fill("Four")
+        await page.get_by_role("button", name="Send again").click()
+        await expect(page.locator(".message.assistant").last).to_contain_text("Cork")
+        copy = page.url
         await page.goto(address)
         await expect(lines).to_have_count(3)
         await (
@@ -142,6 +152,18 @@ async def test_each_answer_keeps_its_steps_and_its_error(browser: Browser, tmp_p
         await expect(drawer).to_contain_text("The server no longer has the inputs of this node.")
         await drawer.get_by_role("button", name="Show values").click()
         await expect(page.locator(".step-name")).to_contain_text("After LLM:Desk")
+        agent, origin = address.split("/")[-2:]
+        for one in (origin, copy_of_a_turn):  # what copies show of them stays
+            deleted = await server.client.delete(f"{server.url}/native/v1/agents/{agent}/sessions/{one}")
+            assert deleted.is_success
+        for fork, count in ((copy_of_copy, 2), (copy, 3)):
+            await page.goto(fork)
+            await expect(lines).to_have_count(count)
+            await lines.first.locator("summary").click()
+            await expect(lines.first.locator(".thinking")).to_contain_text("I look it up.")
+        await expect(card.get_by_role("heading")).to_have_text("LLM:Desk failed")
+        await lines.first.get_by_role("button", name="Show run").click()
+        await expect(page.locator("[data-node='LLM:Desk']")).to_have_attribute("data-status", "done")
 
 
 async def test_a_turn_that_is_stopped_goes_on(browser: Browser, tmp_path: Path) -> None:
