@@ -10,12 +10,13 @@ import { FileAccess } from "./files.js";
 import { answerText, givenValues, initialValues } from "./forms.js";
 import { Icon } from "./icons.js";
 import { SourcePanel } from "./panels.js";
-import { playPublic, reopenPublic } from "./public_turns.js";
+import { isFinal, playPublic, reopenPublic } from "./public_turns.js";
 import { upload, uploadValues } from "./runs.js";
 import { t } from "./texts.js";
 import { goOn, newTurn, settle, STOPPED } from "./turn.js";
 
 const TALK = "ragflow-lg-talk";
+const RETRY_MS = 3000;
 const PAUSE_ID = /^[0-9a-f]{32}$/;
 const PICTURE = /^data:image\/(png|jpeg|gif|webp);base64,/;
 
@@ -32,17 +33,20 @@ function EmbeddedChat({ agent, apiKey }) {
   const [chunk, setChunk] = useState(/** @type {any} */ (null));
   const running = useRef(/** @type {AbortController | null} */ (null));
   const openFile = useCallback((/** @type {string} */ path) => api.open(path), [api]);
+  const [attempt, setAttempt] = useState(0);
   const { begin, inputs, setInputs } = useBegin(async () => {
     try {
       contact.current = api.ragflow(`agentbots/${encodeURIComponent(agent)}/inputs`);
       const shown = await contact.current;
       document.title = shownTitle(shown.title);
+      if (attempt) setProblem("");
       return { ...shown, fields: shown.inputs };
     } catch (/** @type {any} */ error) {
       setProblem(error.message);
+      if (!isFinal(error)) setTimeout(() => setAttempt(attempt + 1), RETRY_MS);
       throw error;
     }
-  }, [api, agent]);
+  }, [api, agent, attempt]);
 
   const go = (/** @type {string} */ id) => {
     session.current = id;

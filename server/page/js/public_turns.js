@@ -7,8 +7,11 @@ import { fold, reopen } from "./turn.js";
 
 const LOOK_MS = 1000;
 const MAX_LOOK_MS = 30_000;
-/** The statuses that do not change by themselves. */
-const REFUSED = [401, 403, 404];
+
+/** @param {{status: number}} error @returns {boolean} Whether it does not go away by itself. */
+export function isFinal({ status }) {
+  return status >= 400 && status < 500 && status !== 429;
+}
 
 /**
  * Play a turn to its end. It is cancelled when the visitor leaves.
@@ -54,7 +57,7 @@ export async function reopenPublic(api, agent, session, signal, onProblem) {
       const run = begunOf(stored.runs);
       if (run?.status !== "running") return { ...reopen(stored, run, stored.runs, null), ...(run ? {} : { turn: null }) };
     } catch (/** @type {any} */ error) {
-      if (signal.aborted || REFUSED.includes(error.status)) throw error;
+      if (signal.aborted || isFinal(error)) throw error;
       onProblem(error.message);
       pause = Math.min(2 * pause, MAX_LOOK_MS);
     }
