@@ -150,7 +150,7 @@ def describe_missing(plan: Plan, settings: Settings, *, has_model: bool = False)
     needs = [need for need in list_needs(plan, settings) if not (has_model and need.kind == "model")]
     lines = [f"  {', '.join(need.users)}: {need.problem}" for need in needs if need.state == "missing"]
     signs = [f"Demo: {need.problem}" for need in needs if need.state == "demo"]
-    return "\n".join([*signs, *(["The settings lack something that the canvas needs:", *lines] if lines else [])])
+    return "\n".join([*signs, *(["Something that the canvas needs is missing:", *lines] if lines else [])])
 
 
 def _unset(plan: Plan) -> Iterator[Need]:

@@ -92,7 +92,7 @@ async def get_needs(request: Request, agent: Agent) -> NeedsAnswer:
     missing = [need for need in needs if need.state in ("missing", "demo")]
     plays_demo = app_state.services_of(agent.tenant, agent.id).is_demo
     return NeedsAnswer(
-        ready=plays_demo or all(need.state != "missing" for need in missing),
+        ready=not any(n.state == "missing" and (n.code == "webhook-closed" or not plays_demo) for n in missing),
         missing=[_build_need(need) for need in missing],
         present=[_build_need(need) for need in needs if need not in missing],
         is_demo=plays_demo,

@@ -81,6 +81,7 @@ function Card({ api, agent, needs, done, onMended }) {
     onMended(text);
   };
   const missing = needs.missing.filter((/** @type {any} */ need) => need.state === "missing");
+  const hasDemo = missing.some((/** @type {any} */ need) => need.code !== "webhook-closed");
   const shown = needs.missing.length || !needs.is_demo ? needs.missing : [{ kind: "model", name: "", users: [] }];
   const names = needs.present.map((/** @type {any} */ need) => need.name)
     .filter((/** @type {string} */ name) => name && !done.startsWith(`${name}:`));
@@ -99,7 +100,7 @@ function Card({ api, agent, needs, done, onMended }) {
     ${settings && !settings.may_change && html`<p class="hint"><${OwnWords} meaning=${t("readOnly")} text=${settings.reason} /></p>`}
     ${done && html`<p class="outcome" data-state="done" role="status"><${Icon} name="circle-check" /> ${done}</p>`}
     <${Problem} text=${problem} />
-    ${settings?.may_change && (needs.chose_demo || (missing.length > 0 && !needs.is_demo)) && html`<footer>
+    ${settings?.may_change && (needs.chose_demo || (hasDemo && !needs.is_demo)) && html`<footer>
       <button type="button" class="quiet" onClick=${() => setDemo(!needs.chose_demo)}><${Icon} name="play" />
         ${t(needs.chose_demo ? "endDemo" : "tryDemo")}</button></footer>`}
   </section>`;

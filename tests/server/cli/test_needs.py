@@ -97,7 +97,7 @@ def test_what_a_node_does_not_name_is_missing_also_for_check() -> None:
 def test_a_run_names_everything_that_is_missing_before_it_begins(file: Path) -> None:
     result = invoke("run", file, "x", "--events", "pretty")
     lines = result.stderr.splitlines()
-    assert lines[0] == "The settings lack something that the canvas needs:"
+    assert lines[0] == "Something that the canvas needs is missing:"
     assert [line.split(":")[0] for line in lines[1:5]] == ["  a, b", "  d", "  c", "  e"]
     assert "a, b" not in invoke("run", file, "x", "--model", "demo", "--events", "pretty").stderr
 

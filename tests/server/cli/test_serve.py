@@ -171,7 +171,7 @@ def test_what_is_missing_is_printed_before_anybody_asks(tmp_path: Path, capsys: 
     file = save(tmp_path / "plants.json", parts)
     report_missing([file], load_settings(None), "")
     written = capsys.readouterr().err
-    assert written.startswith("plants.json: The settings lack something that the canvas needs:\n")
+    assert written.startswith("plants.json: Something that the canvas needs is missing:\n")
     assert ("'x@No'" in written, "kb create" in written) == (True, True)
     report_missing([file], load_settings(None), "demo")
     assert "'x@No'" not in capsys.readouterr().err
