@@ -4,11 +4,9 @@ import { html, useEffect, useState } from "../vendor/preact.js";
 import { Fields, sendWithEnter, useGrowing } from "./forms.js";
 import { Icon } from "./icons.js";
 import { t } from "./texts.js";
+import { readUnsent } from "./unsent.js";
 
 /** @typedef {{text: string, files: File[]}} Written */
-
-/** What readers have written and not sent, by conversation. @type {Map<string, Written>} */
-const written = new Map();
 
 /**
  * Return what is written in a conversation, and how to change it there, also after the reader has left it.
@@ -16,9 +14,10 @@ const written = new Map();
  */
 function useWritten(place) {
   const [, draw] = useState({});
-  const now = () => written.get(place) ?? { text: "", files: [] };
+  const own = readUnsent();
+  const now = () => /** @type {Written} */ (own.get(place) ?? { text: "", files: [] });
   const write = (/** @type {Partial<Written>} */ change) => {
-    written.set(place, { ...now(), ...change });
+    own.set(place, { ...now(), ...change });
     draw({});
   };
   const setText = (/** @type {string | ((now: string) => string)} */ text) =>

@@ -13,6 +13,7 @@ import { t } from "./texts.js";
 import { useTravel } from "./travel.js";
 import { goOn, newTurn, reopen, settle, storedTurns } from "./turn.js";
 import { useTurns, whole } from "./turns.js";
+import { moveUnsent } from "./unsent.js";
 import { useVersion } from "./versions.js";
 
 /** What is open when the reader has left the agent. */
@@ -37,7 +38,10 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
   const notice = useRef(""); // what the next conversation begins with
   const { problem, setProblem, report } = useProblem(isOffline);
   const { version, draft, newest, saves, loadVersion, editDraft, saveDraft } = useVersion(api, agent, report);
-  const talks = useSessions(api, agent, session, onSession, () => { notice.current = t("talkDeleted"); });
+  const talks = useSessions(api, agent, session, onSession, () => {
+    notice.current = t("talkDeleted");
+    moveUnsent(`${agent}/${opened.current}`, `${agent}/`);
+  });
   const { sessions, listSessions } = talks;
 
   const { currentRun, canRerun, pair, setPair, setStoredRun, rerun, fork } = useTravel({
@@ -149,6 +153,7 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
       hasRun ||= Boolean(now.runId);
       paint(now);
       if (now.sessionId && now.sessionId !== opened.current) {
+        moveUnsent(`${agent}/${opened.current}`, `${agent}/${now.sessionId}`);
         opened.current = now.sessionId;
         onSession(now.sessionId);
         listSessions();

@@ -6,13 +6,7 @@ import { Icon } from "./icons.js";
 import { Markdown } from "./markdown.js";
 import { OwnWords } from "./own_words.js";
 import { meaningOf, t } from "./texts.js";
-
-/**
- * What readers have typed in forms that they have not sent yet, by the form's id: it outlives the views of the turns, which
- * are made again when another form of the turn is answered.
- * @type {Map<string, Record<string, any>>}
- */
-const typed = new Map();
+import { readUnsent } from "./unsent.js";
 
 /**
  * Return the place of a box that is as high as its text.
@@ -21,9 +15,20 @@ const typed = new Map();
 export function useGrowing(text) {
   const box = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
   useLayoutEffect(() => {
-    if (!box.current) return;
-    box.current.style.height = "auto";
-    box.current.style.height = `${box.current.scrollHeight + 2}px`; // the style sheet says how high at most
+    const area = box.current;
+    if (!area) return undefined;
+    let width = 0;
+    const grow = () => {
+      width = area.clientWidth;
+      area.style.height = "auto";
+      area.style.height = `${area.scrollHeight + 2}px`; // the style sheet says how high at most
+    };
+    grow();
+    const observer = new ResizeObserver(() => { // a box that was hidden has had no height
+      if (area.clientWidth !== width) requestAnimationFrame(grow);
+    });
+    observer.observe(area);
+    return () => observer.disconnect();
   }, [text]);
   return box;
 }
@@ -168,14 +173,14 @@ function toJson(value, isInner = false) {
  *   onAnswer: (id: string, values: any) => void, onGiveUp?: () => void}} props `onGiveUp` cancels the turn.
  */
 export function PauseForm({ pause, title, problems, isBusy, onAnswer, onGiveUp }) {
-  const [values, setValues] = useState(() => typed.get(pause.id) ?? pause.values ?? initialValues(pause.fields));
+  const [values, setValues] = useState(() => readUnsent().get(pause.id) ?? pause.values ?? initialValues(pause.fields));
   const type = (/** @type {Record<string, any>} */ given) => {
-    typed.set(pause.id, given);
+    readUnsent().set(pause.id, given);
     setValues(given);
   };
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
-    typed.delete(pause.id);
+    readUnsent().delete(pause.id);
     onAnswer(pause.id, givenValues(pause.fields, values));
   };
   return html`<form class="pause" onSubmit=${submit} aria-label=${title || pause.node || t("formAsks")}>

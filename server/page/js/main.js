@@ -1,6 +1,6 @@
 /** The page: the key, the language, and which agent and session the address names. */
 
-import { html, render, useEffect, useMemo, useState } from "../vendor/preact.js";
+import { html, render, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { shownTexts } from "./agent_titles.js";
 import { Agents } from "./agents.js";
 import { Api, readKey, storeKey } from "./api.js";
@@ -9,11 +9,13 @@ import { useLayout } from "./layout.js";
 import { Problem } from "./own_words.js";
 import { SettingsView } from "./settings_view.js";
 import { language as chosenLanguage, loadMeanings, switchLanguage, t } from "./texts.js";
+import { forgetUnsent } from "./unsent.js";
 import { Workspace } from "./workspace.js";
 
 /** The place of the settings, which no agent can have: ids have 32 digits. */
 const SETTINGS = "settings";
 const LOOK_MS = 3000;
+const NO_TITLE = { agent: "", about: /** @type {import("./agent_titles.js").About} */ ({ title: "" }) };
 
 /** @returns {{agent: string, session: string}} What the fragment of the address names. */
 function readPlace() {
@@ -33,11 +35,18 @@ function App() {
   const [place, setPlace] = useState(readPlace);
   const [language, setLanguage] = useState(0);
   const [isRefused, setIsRefused] = useState(false);
-  const [titled, setTitled] = useState({ agent: "", about: /** @type {import("./agent_titles.js").About} */ ({ title: "" }) });
+  const [titled, setTitled] = useState(NO_TITLE);
   const layout = useLayout();
+  const owner = useRef(key); // of what is not sent
+  const take = (/** @type {string} */ given) => {
+    if (given && given !== owner.current) forgetUnsent();
+    if (given) owner.current = given;
+    setTitled(NO_TITLE);
+    setKey(given);
+  };
   const enter = (/** @type {string} */ given) => {
     storeKey(given);
-    setKey(given);
+    take(given);
     setIsRefused(false);
   };
   const api = useMemo(() => new Api(key, "", () => {
@@ -49,7 +58,7 @@ function App() {
   useEffect(() => {
     const change = () => {
       const given = readKey();
-      if (given !== key) setKey(given);
+      if (given !== key) take(given);
       setPlace(readPlace());
     };
     addEventListener("hashchange", change);
@@ -66,14 +75,14 @@ function App() {
 
   return html`<div class="page" data-language=${language}>
     <${Header} title=${name} layout=${isAgent ? layout : null} isSignedIn=${Boolean(key)} onSettings=${() => go(SETTINGS)}
-      onLanguage=${() => { switchLanguage(); setLanguage(language + 1); }} onSignOut=${() => enter("")} />
+      onLanguage=${() => { switchLanguage(); setLanguage(language + 1); }} onSignOut=${() => { forgetUnsent(); enter(""); }} />
     ${isAway && !isAgent && html`<p class="offline" role="status">${t("offline")}</p>`}
     ${!key
       ? html`<${SignIn} isRefused=${isRefused} onKey=${enter} />`
       : place.agent === SETTINGS
         ? html`<${SettingsView} api=${api} />`
       : place.agent
-        ? html`<${Workspace} key=${place.agent} api=${api} agent=${place.agent} session=${place.session}
+        ? html`<${Workspace} key=${`${key} ${place.agent}`} api=${api} agent=${place.agent} session=${place.session}
             layout=${layout} isOffline=${isAway} onTitle=${(/** @type {import("./agent_titles.js").About} */ about) => setTitled({ agent: place.agent, about })}
             onSession=${(/** @type {string} */ session) => go(place.agent, session)} />`
         : html`<${Agents} key=${visit} api=${api} onOpen=${(/** @type {string} */ agent, /** @type {import("./agent_titles.js").About} */ about) => {

@@ -1,6 +1,7 @@
 /** Runs of a session: start one, follow it over broken connections, answer, stop, continue, fork. */
 
 import { ApiError } from "./api.js";
+import { t } from "./texts.js";
 import { cut, fold } from "./turn.js";
 
 const RETRY_MS = 1000;
@@ -65,7 +66,7 @@ export async function play(api, agent, turn, request, show, signal) {
     }
     if (++failures > MAX_RETRIES) {
       show({ ...now, status: "interrupted" }); // the reader can try again
-      throw new ApiError(0, "unreachable", "The server cannot be reached.");
+      throw new ApiError(0, "unreachable", t("unreached"));
     }
     show({ ...now, status: "reconnecting" });
     await new Promise((done) => setTimeout(done, RETRY_MS));

@@ -32,6 +32,7 @@ export function useSessions(api, agent, session, onSession, onGone) {
   const pages = useRef(1);
   const newest = useRef(0);
   const seen = useRef(""); // the open conversation, if the last list has had it
+  const removed = useRef(/** @type {Set<string>} */ (new Set())); // by the reader, who does not miss them
   const open = useRef(session);
   open.current = session;
   useEffect(() => () => { open.current = ""; }, []);
@@ -51,8 +52,9 @@ export function useSessions(api, agent, session, onSession, onGone) {
     }
     setList({ sessions: [...rows.values()], hasMore, isShareable });
     const id = open.current;
-    const isLost = id && seen.current === id && !rows.has(id);
-    seen.current = rows.has(id) ? id : "";
+    const isHere = rows.has(id) || removed.current.has(id);
+    const isLost = id && seen.current === id && !isHere;
+    seen.current = isHere ? id : "";
     const path = api.path(agent, `sessions/${id}/pauses`);
     if (isLost && await api.request(path).catch(({ status }) => status) === 404 && open.current === id) {
       onGone();
@@ -73,11 +75,12 @@ export function useSessions(api, agent, session, onSession, onGone) {
   };
   const remove = async (/** @type {string} */ id, isRunning = false) => {
     const removal = () => api.request(api.path(agent, `sessions/${id}`), { method: "DELETE" });
-    await (isRunning ? stopRun(api, agent, id).then(removal) : removal());
-    if (open.current === id) {
-      seen.current = "";
-      onSession("");
-    }
+    removed.current.add(id);
+    await (isRunning ? stopRun(api, agent, id).then(removal) : removal()).catch((error) => {
+      removed.current.delete(id);
+      throw error;
+    });
+    if (open.current === id) onSession("");
     await listSessions();
   };
   /** The open conversation; it may be older than those that are listed. */

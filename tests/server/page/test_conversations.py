@@ -203,7 +203,8 @@ async def test_what_a_reader_does_stays_with_its_conversation(browser: Browser, 
         await expect(head).to_have_text("Alpha")
         await page.get_by_role("link", name="Beta").click()
         box = page.get_by_role("textbox", name="Your message")
-        await box.fill("Half a question")
+        await box.fill("Half\na\nquestion")
+        high = await box.evaluate("(box) => box.clientHeight")
         for action in ("Rename", "Share …", "Delete"):
             await choose_action(page, action, OF_TALK)
             await expect(page.get_by_role("dialog")).to_be_visible()
@@ -213,7 +214,13 @@ async def test_what_a_reader_does_stays_with_its_conversation(browser: Browser, 
             await expect(box).to_have_value("")
             await page.go_forward()
             await expect(head).to_have_text("Beta")
-            await expect(box).to_have_value("Half a question")
+            await expect(box).to_have_value("Half\na\nquestion")
+        await page.go_back()
+        await page.get_by_role("button", name="Whole width").click()
+        await page.go_forward()
+        await page.get_by_role("button", name="Beside the conversation").click()
+        await expect(head).to_have_text("Beta")
+        await expect(box).to_have_js_property("clientHeight", high)
         await page.locator(".sessions li").filter(has_text="Beta").hover()
         await choose_action(page, "Share …", "Menu: Beta")
         await expect(page.get_by_role("dialog", name="Share this conversation")).to_be_visible()
@@ -247,6 +254,57 @@ async def test_what_a_reader_does_stays_with_its_conversation(browser: Browser, 
         await expect(good).to_have_attribute("aria-pressed", "false")
         await expect(bad).to_have_attribute("aria-pressed", "false")
 
+        begun, answer = asyncio.Event(), asyncio.Event()
+
+        async def hold_run(route: Route) -> None:
+            await begun.wait()
+            await route.continue_()
+
+        async def hold_answer(route: Route) -> None:
+            answered = await route.fetch()
+            await answer.wait()
+            await route.fulfill(response=answered)
+
+        new = page.locator(".sessions").get_by_role("button", name="New conversation")
+        look = "dispatchEvent(new Event('focus'))"
+        await page.route("**/runs?*", hold_run)
+        await new.click()
+        await ask(page, "Gamma")
+        await box.fill("And then?")  # while nobody knows the conversation's id
+        begun.set()
+        await expect(page.locator(".message.assistant")).to_contain_text("Gamma")
+        await expect(head).to_have_text("Gamma")
+        await expect(box).to_have_value("And then?")
+        await expect(page.locator(".sessions [aria-current='page']")).to_have_text("Gamma")
+        await client.delete(f"/sessions/{page.url.rpartition('/')[2]}")
+        await page.evaluate(look)
+        await expect(page.get_by_role("alert")).to_contain_text("deleted elsewhere")
+        await expect(box).to_have_value("And then?")
+
+        for key, title in ((await server.new_key("other"), "ragflow-lg"), (server.key, "Helper · ragflow-lg")):
+            await choose_action(page, "Sign out", "Menu")
+            await page.get_by_label("API key").fill(key)
+            await page.get_by_role("button", name="Sign in").click()
+            await expect(page.get_by_role("alert").or_(box).first).to_be_visible()
+            await expect(page).to_have_title(title)
+        await expect(box).to_have_value("")
+
+        await page.get_by_role("link", name="Beta").click()
+        await expect(head).to_have_text("Beta")
+        await page.route("**/sessions/*", hold_answer)
+        await choose_action(page, "Delete", OF_TALK)
+        await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        await expect(page.get_by_role("dialog").get_by_role("button", name="Delete")).to_be_disabled()
+        for _ in range(2):
+            async with page.expect_response("**/sessions?*"):
+                await page.evaluate(look)
+        answer.set()
+        await expect(head).to_have_text("New conversation")
+        await expect(page.get_by_role("alert")).to_have_count(0)  # nobody else has deleted it
+        await page.unroute("**/sessions/*")
+
+        await page.get_by_role("link", name="Alpha").click()
+        await expect(head).to_have_text("Alpha")
         await page.route("**/sessions/*", hold)
         await choose_action(page, "Delete", OF_TALK)
         await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
