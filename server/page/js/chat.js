@@ -83,7 +83,7 @@ function useTurnViews({ past, turn, problems, isBusy, steps, chosen, titleOf }, 
       : isHere ? () => newest.current.onRetry?.(each.query, []) : undefined;
     return html`<${TurnView} key=${at} turn=${whole(each, steps?.steps[each.stepsOf ?? ""])} problems=${problems} isLast=${isLast} titleOf=${titleOf}
       isBusy=${isBusy} isChosen=${Boolean(chosen && chosen === each.runId)} stepProblem=${steps?.problems[each.stepsOf ?? ""]}
-      onUnfold=${() => { if (each.stepsOf) steps?.load(each.stepsOf); }}
+      onUnfold=${() => { if (each.stepsOf) steps?.load(each); }}
       onCite=${(/** @type {any} */ chunk) => newest.current.onCite(chunk)}
       onAnswer=${(/** @type {string} */ id, /** @type {any} */ values) => newest.current.onAnswer(id, values)}
       onContinue=${actions.onContinue && (() => newest.current.onContinue?.())}

@@ -4,20 +4,25 @@
  */
 
 import { loadVariables, nodeOf } from "./run_facts.js";
-import { fold, newTurn } from "./turn.js";
+import { fold, goOn, newTurn } from "./turn.js";
 
 /** @typedef {import("./turn.js").Turn} Turn */
 
-/** @param {import("./api.js").Api} api @param {string} agent @param {string} runId @returns {Promise<Turn>} */
-export async function loadSteps(api, agent, runId) {
+/**
+ * @param {import("./api.js").Api} api @param {string} agent @param {string} runId
+ * @param {string[]} [formRuns] Those of the turn before it. @returns {Promise<Turn>}
+ */
+export async function loadSteps(api, agent, runId, formRuns = []) {
+  const asked = formRuns.at(-1);
+  const before = asked ? await loadSteps(api, agent, asked, formRuns.slice(0, -1)) : newTurn("");
   const nodes = api.request(api.path(agent, `runs/${runId}/nodes`)).catch(() => null); // the log of old runs is deleted
-  let turn = newTurn("");
+  let turn = { ...goOn(before, ""), runId: "" };
   const path = api.path(agent, `runs/${runId}/events?records=true&if_stored=true`); // a browser reports each status 410
   for await (const frame of api.frames(path, {})) turn = fold(turn, frame);
   if (!turn.runId) {
     const run = await api.request(api.path(agent, `runs/${runId}`));
     const outputs = readOutputs(await loadVariables(api, agent, run));
-    turn = fold(rebuild(runId, run.session_id, await nodes, outputs), { id: "", event: "end", data: { run, error: null } });
+    turn = fold(rebuild(turn, run, await nodes, outputs), { id: "", event: "end", data: { run, error: null } });
   }
   const cost = (await nodes)?.usage.cost ?? 0;
   return { ...turn, usage: turn.usage && { ...turn.usage, cost } };
@@ -36,12 +41,12 @@ function readOutputs(variables) {
 
 /**
  * Return what a run's log of nodes says. Of each node, its last visit has left its outputs, unless it has failed.
- * @param {string} runId @param {string} sessionId @param {any} nodes @param {Map<string, any>} outputs @returns {Turn}
+ * @param {Turn} since @param {any} run @param {any} nodes @param {Map<string, any>} outputs @returns {Turn}
  */
-function rebuild(runId, sessionId, nodes, outputs) {
-  let turn = { ...newTurn(""), isEventless: true };
+function rebuild(since, run, nodes, outputs) {
+  let turn = { ...since, isEventless: true };
   const put = (/** @type {string} */ event, /** @type {any} */ data) => {
-    turn = { ...turn, ...fold(turn, { id: "", event, data: { run_id: runId, session_id: sessionId, data } }) };
+    turn = { ...turn, ...fold(turn, { id: "", event, data: { run_id: run.id, session_id: run.session_id, data } }) };
   };
   const visits = nodes?.visits ?? [];
   const last = new Map(visits.map((/** @type {any} */ visit) => [visit.node, visit]));

@@ -1,6 +1,7 @@
 /** What a stream of events says about a turn: its nodes, texts, calls, forms and end. No DOM, no requests. */
 
 import { citedChunks } from "./citations.js";
+import { formRunsOf, isCopy, playerOf } from "./played_runs.js";
 
 /**
  * @typedef {"running"|"done"|"failed"|"waiting"|"stopped"} Status
@@ -16,9 +17,9 @@ import { citedChunks } from "./citations.js";
  *   nodes: Record<string, NodeState>, order: string[], visits: Visit[], records: any[], calls: Call[],
  *   pauses: any[], downloads: any[], spoken: string[], status: string,
  *   error: string, usage: any, startMs: number, endMs: number, checkpoint: string, isDemo?: boolean,
- *   feedback?: import("./answer_tools.js").Feedback | null, stepsOf?: string, nodeCount?: number,
- *   isEventless?: boolean}} Turn `stepsOf`: the run whose nodes and calls are to be loaded for it.
- *   `nodeCount`: how many nodes it has. `isEventless`: they are what the log of its nodes says.
+ *   feedback?: import("./answer_tools.js").Feedback | null, stepsOf?: string, formRuns?: string[], nodeCount?: number,
+ *   isEventless?: boolean}} Turn `stepsOf`: the run whose nodes and calls are to be loaded for it, after those of `formRuns`,
+ *   whose forms were answered. `nodeCount`: how many nodes it has. `isEventless`: they are what the log of its nodes says.
  */
 
 /** The error of a run, and of its nodes, that a reader has stopped, in RAGFlow's words. */
@@ -63,22 +64,6 @@ export function settle(turn) {
 }
 
 /**
- * Return the run that has played the steps of a run: a fork at the end of a turn is a copy; no run if it is not known.
- * @param {any} run @param {any[]} runs @returns {string}
- */
-function playerOf(run, runs) {
-  if (!isCopy(run)) return run.id;
-  if (run.status === "interrupted") return "";
-  const parent = runs.find(({ id }) => id === run.parent_run_id);
-  return parent ? playerOf(parent, runs) : run.parent_run_id;
-}
-
-/** @param {any} run @returns {boolean} */
-function isCopy(run) {
-  return Boolean(run?.parent_run_id) && run.start_ms === run.end_ms;
-}
-
-/**
  * Return the turns of stored messages, without their steps.
  * @param {any[]} messages @param {any[]} runs @returns {Turn[]}
  */
@@ -95,13 +80,15 @@ export function storedTurns(messages, runs) {
     const isPart = last?.runId === message.run_id || (isCopy(run) && run.parent_run_id === last?.runId);
     const isOfLast = last?.runId && (isSame || isPart);
     const player = known.get(stepsOf) ?? run;
+    const formRuns = formRunsOf(stepsOf, runs);
     const isQuestion = message.role === "user";
     const turn = isOfLast && !isQuestion ? last : newTurn("", message.files);
     if (turn !== last) turns.push(turn);
     Object.assign(turn, {
       runId: message.run_id ?? "", status: !run || continued.has(run.id) ? "answered" : run.status, usage: player?.usage ?? null,
       startMs: player?.start_ms ?? 0, endMs: player && !isCopy(player) ? player.end_ms : 0, checkpoint: run?.checkpoint ?? "",
-      stepsOf, nodeCount: player?.nodes ?? 0,
+      stepsOf, formRuns: formRuns.map(({ id }) => id),
+      nodeCount: [...formRuns, player].reduce((sum, each) => sum + (each?.nodes ?? 0), 0),
     });
     if (turn.status !== "answered") turn.error = run.error;
     if (isQuestion) turn.query = message.content;
@@ -137,7 +124,9 @@ export function reopen(stored, run, runs, since) {
   const ended = end(turn, { run: { ...run, pauses, answer: taken.includes(answer) ? answer.content : "" }, error: null });
   const chunks = taken.includes(answer) ? citedChunks(answer) : {};
   const feedback = answer?.feedback ?? null;
-  return { turn: { ...ended, feedback, shown: { ...ended.shown, chunks }, stepsOf: since ? "" : playerOf(run, runs) }, earlier, isFollowed };
+  const stepsOf = since ? "" : playerOf(run, runs);
+  const formRuns = formRunsOf(stepsOf, runs).map(({ id }) => id);
+  return { turn: { ...ended, feedback, shown: { ...ended.shown, chunks }, stepsOf, formRuns }, earlier, isFollowed };
 }
 
 /** @param {any[]} pauses @returns {string} What the server stores as the text of a turn that only shows forms. */

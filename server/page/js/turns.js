@@ -6,7 +6,7 @@ import { loadSteps } from "./stored_steps.js";
 /**
  * @typedef {import("./turn.js").Turn} Turn
  * @typedef {{runId: string, question: string}} ListedTurn
- * @typedef {{steps: Record<string, Turn>, problems: Record<string, string>, load: (runId: string) => void}} Steps The steps
+ * @typedef {{steps: Record<string, Turn>, problems: Record<string, string>, load: (turn: Turn) => void}} Steps The steps
  *   of runs that were not played on this page, which are loaded on demand.
  */
 
@@ -31,7 +31,7 @@ export function useTurns(api, agent, session, past, turn) {
   const own = isNew ? turn : shown?.turn ?? null;
   const missing = own?.stepsOf ?? "";
   useEffect(() => choose(""), [session, turn?.runId]);
-  useEffect(() => { if (missing) steps.load(missing); }, [missing]);
+  useEffect(() => { if (own && missing) steps.load(own); }, [missing]);
   const chosenTurn = own && missing ? whole(own, steps.steps[missing]) : own;
   return { turns, chosen: own?.runId ?? "", choose, chosenTurn, steps };
 }
@@ -52,10 +52,10 @@ function useSteps(api, agent) {
   const [steps, setSteps] = useState(/** @type {Record<string, Turn>} */ ({}));
   const [problems, setProblems] = useState(/** @type {Record<string, string>} */ ({}));
   const asked = useRef(/** @type {Set<string>} */ (new Set()));
-  const load = useCallback((/** @type {string} */ runId) => {
+  const load = useCallback((/** @type {Turn} */ { stepsOf: runId = "", formRuns }) => {
     if (asked.current.has(runId)) return;
     asked.current.add(runId);
-    loadSteps(api, agent, runId).then((loaded) => setSteps((all) => ({ ...all, [runId]: loaded })), (error) => {
+    loadSteps(api, agent, runId, formRuns).then((loaded) => setSteps((all) => ({ ...all, [runId]: loaded })), (error) => {
       asked.current.delete(runId);
       setProblems((all) => ({ ...all, [runId]: error.message }));
     });

@@ -254,7 +254,7 @@ async def test_what_a_reader_does_stays_with_its_conversation(browser: Browser, 
         await expect(good).to_have_attribute("aria-pressed", "false")
         await expect(bad).to_have_attribute("aria-pressed", "false")
 
-        begun, answer = asyncio.Event(), asyncio.Event()
+        begun, deleted, answer = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
         async def hold_run(route: Route) -> None:
             await begun.wait()
@@ -262,6 +262,7 @@ async def test_what_a_reader_does_stays_with_its_conversation(browser: Browser, 
 
         async def hold_answer(route: Route) -> None:
             answered = await route.fetch()
+            deleted.set()
             await answer.wait()
             await route.fulfill(response=answered)
 
@@ -294,10 +295,11 @@ async def test_what_a_reader_does_stays_with_its_conversation(browser: Browser, 
         await page.route("**/sessions/*", hold_answer)
         await choose_action(page, "Delete", OF_TALK)
         await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-        await expect(page.get_by_role("dialog").get_by_role("button", name="Delete")).to_be_disabled()
+        await deleted.wait()
         for _ in range(2):
             async with page.expect_response("**/sessions?*"):
                 await page.evaluate(look)
+        await expect(page.get_by_role("link", name="Beta")).to_have_count(0)
         answer.set()
         await expect(head).to_have_text("New conversation")
         await expect(page.get_by_role("alert")).to_have_count(0)  # nobody else has deleted it

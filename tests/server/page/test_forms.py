@@ -161,7 +161,13 @@ async def test_the_steps_of_a_turn_differ(browser: Browser, tmp_path: Path) -> N
     async with waiting(browser, tmp_path) as (_, shown, _):
         await answer(shown.page, "44")
         await expect(shown.page.get_by_text("Size 44")).to_be_visible()
-        page = shown.page
+        page, facts = shown.page, shown.page.locator(".facts")
+        for _ in range(2):
+            await expect(facts.locator("summary")).to_contain_text(["1 node ", "3 nodes "])
+            await facts.last.locator("summary").click()
+            await expect(facts.last.locator(".step-title")).to_have_text(["begin", "UserFillUp:0", "Message:0"])
+            await expect(facts.last.locator("summary")).to_contain_text("3 nodes ")
+            await page.reload()
         await page.get_by_role("tab", name="Run").click()
         await expect(page.locator(".timeline .words")).to_have_text(
             ["begin", "UserFillUp:0 → 44", "Message:0 → Size 44"]
