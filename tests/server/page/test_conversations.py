@@ -270,6 +270,7 @@ async def test_what_a_reader_does_stays_with_its_conversation(browser: Browser, 
         look = "dispatchEvent(new Event('focus'))"
         await page.route("**/runs?*", hold_run)
         await new.click()
+        await expect(head).to_have_text("New conversation")
         await ask(page, "Gamma")
         await box.fill("And then?")  # while nobody knows the conversation's id
         begun.set()
@@ -292,6 +293,8 @@ async def test_what_a_reader_does_stays_with_its_conversation(browser: Browser, 
 
         await page.get_by_role("link", name="Beta").click()
         await expect(head).to_have_text("Beta")
+        async with page.expect_response("**/sessions?*"):
+            await page.evaluate(look)
         await page.route("**/sessions/*", hold_answer)
         await choose_action(page, "Delete", OF_TALK)
         await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
