@@ -38,10 +38,7 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
   const notice = useRef(""); // what the next conversation begins with
   const { problem, setProblem, report } = useProblem(isOffline);
   const { version, draft, newest, saves, loadVersion, editDraft, saveDraft } = useVersion(api, agent, report);
-  const talks = useSessions(api, agent, session, onSession, () => {
-    notice.current = t("talkDeleted");
-    moveUnsent(`${agent}/${opened.current}`, `${agent}/`);
-  });
+  const talks = useSessions(api, agent, session, onSession, () => { notice.current = t("talkDeleted"); });
   const { sessions, listSessions } = talks;
 
   const { currentRun, canRerun, pair, setPair, setStoredRun, rerun, fork } = useTravel({
@@ -186,7 +183,7 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
    * Start a turn in a session, or in a new one if `place` is "".
    * @param {string} text @param {any[]} files @param {string} place @param {import("./turn.js").Turn[]} before
    * @param {() => void} undo Shows what was there before, if the server has not begun the turn.
-   * @param {Record<string, string>} [fresh] What a new session is begun with. @returns {Promise<boolean>} Whether the server has begun it.
+   * @param {Record<string, string>} [fresh] For a new session. @returns {Promise<boolean>} Whether the server has begun it.
    */
   async function start(text, files, place, before, undo, fresh = {}) {
     const given = begin ? await uploadValues(api, agent, givenValues(begin.fields, inputs)) : {};

@@ -3,6 +3,7 @@
 import { useCallback, useEffect, useRef, useState } from "../vendor/preact.js";
 import { stopRun } from "./runs.js";
 import { language, t } from "./texts.js";
+import { moveUnsent } from "./unsent.js";
 
 const PAGE = 100;
 const LOOK_MS = 10_000;
@@ -57,6 +58,7 @@ export function useSessions(api, agent, session, onSession, onGone) {
     seen.current = isHere ? id : "";
     const path = api.path(agent, `sessions/${id}/pauses`);
     if (isLost && await api.request(path).catch(({ status }) => status) === 404 && open.current === id) {
+      moveUnsent(`${agent}/${id}`, `${agent}/`);
       onGone();
       onSession("");
     }
