@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from html import escape
@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
-from ragflow_lg.base.values import JsonValue
+from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.plan import find_stored_secrets
 from ragflow_lg.component.state import OPERATIONS
 from ragflow_lg.dsl.redacted_view import RedactedView
-from ragflow_lg.dsl.redaction import Redactor, is_secret_name
+from ragflow_lg.dsl.redaction import REDACTED, Redactor, is_secret_name
 from ragflow_lg.runs.pauses import open_pauses
 from ragflow_lg.runs.stored_steps import CheckpointInfo, StoredSteps
 from ragflow_lg.server import page
@@ -92,20 +92,26 @@ class SessionReader:
         redactor.learn_all(canvas.plan.redactor)
         self._view = RedactedView(redactor)
         self._values = SharedValues(self._view)
+        self._hidden: set[str] = set()
+        """The values of outputs with secret names, as the answers to forms show them."""
 
     def learn_from(self, document: str) -> None:
         """Learn the secrets of another canvas, which earlier runs of the session have used."""
         self._redactor.learn_from(orjson.loads(document))
 
-    async def read(self, title: str, drawings: Mapping[str, str]) -> dict[str, Any]:
+    async def read(
+        self, title: str, drawings: Mapping[str, str], messages: Sequence[tuple[str, str]] = ()
+    ) -> dict[str, Any]:
         """Return the record as JSON. ``drawings`` are the canvas as SVG, for the themes ``light`` and ``dark``.
+
+        ``messages`` are the roles and texts that the server has stored: the state does not have those of forms.
 
         Raises:
             CheckpointError: If the store fails, or has no such session.
         """
         runs = [run async for run in self._store.runs.of_session(self._session)][:MAX_RUNS]
         steps, left_out = await self._read_steps()
-        history = await self._read_history()
+        history = await self._read_history(messages)
         name = next((run.name for run in runs if run.name), "") or self._session
         return {
             "format": FORMAT,
@@ -176,19 +182,25 @@ class SessionReader:
             for entry in cast("list[dict[str, Any]]", block.get("trace") or [])
         ]
 
-    async def _read_history(self) -> list[dict[str, Any]]:
+    async def _read_history(self, messages: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
         """Return the conversation as role, text and place, without its first messages if there are too many."""
         newest = await self._steps.tuple("")
-        entries = list(newest.checkpoint["channel_values"].get("history") or [])
-        first = max(0, len(entries) - MAX_MESSAGES)
-        return self._messages(entries, first)
-
-    def _messages(self, entries: list[Any], first: int) -> list[dict[str, Any]]:
+        placed = _place(newest.checkpoint["channel_values"].get("history") or [], messages)
         return [
-            {"at": at, "role": entry[0], "text": self._values.add(_message_text(entry[1]), "")}
-            for at, entry in enumerate(entries)
-            if at >= first and isinstance(entry, list | tuple) and len(cast("list[Any]", entry)) == 2
+            {"at": at, "role": role, "text": self._values.add(self._hide(text) if role == "user" else text, "")}
+            for at, role, text in placed[-MAX_MESSAGES:]
+            if text != ""  # of a turn that forms began
         ]
+
+    def _hide(self, text: Any) -> Any:
+        """Hide secret values in the answer to a form: lines with a label and a value."""
+        if not isinstance(text, str):
+            return text
+        lines = [(line, *line.partition(": ")) for line in text.split("\n")]
+        return "\n".join(
+            f"{label}: {REDACTED}" if value and (value in self._hidden or is_secret_name(label)) else line
+            for line, label, _, value in lines
+        )
 
     # Steps
 
@@ -218,6 +230,10 @@ class SessionReader:
         globals_: Mapping[str, Any] = values.get("globals") or {}
         for secret in find_stored_secrets(values):  # another version's, or those that a fork has changed
             self._redactor.learn(secret)
+        for node, entry in outputs.items():
+            if node != OPERATIONS and isinstance(entry, Mapping):
+                fields = cast("Mapping[str, Any]", entry).items()
+                self._hidden.update(to_text(value) for name, value in fields if is_secret_name(str(name)))
         return {
             "id": info.checkpoint,
             "namespace": info.namespace,
@@ -242,6 +258,21 @@ class SessionReader:
 
     def _entries(self, entries: Mapping[str, Any]) -> dict[str, int]:
         return {str(name)[:200]: self._values.add(value, str(name)) for name, value in entries.items()}
+
+
+def _place(entries: Sequence[Any], messages: Sequence[tuple[str, str]]) -> list[tuple[int, str, Any]]:
+    """Return messages with their places in the history of a state, then what only the history has.
+
+    The question of a form is not in the history, and has the place of the message before it.
+    """
+    placed: list[tuple[int, str, Any]] = []
+    at = -1
+    for role, text in messages:
+        following = range(at + 1, len(entries)) if role == "user" else range(at + 1, min(at + 2, len(entries)))
+        at = next((number for number in following if entries[number][0] == role), at)
+        placed.append((max(at, 0), role, text))
+    rest = range(at + 1, len(entries))
+    return [*placed, *((number, entries[number][0], _message_text(entries[number][1])) for number in rest)]
 
 
 def _message_text(payload: Any) -> Any:

@@ -22,6 +22,7 @@ from ragflow_lg.server.agents.drafts import draw_canvas, draw_picture
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.feedback_repository import FeedbackRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionQuery, SessionRepository
+from ragflow_lg.server.database.turn_writer import read_files
 from ragflow_lg.server.http.native.native_requests import OpenSession, PinRequest, PruneRequest, SessionChange
 from ragflow_lg.server.http.native.native_responses import (
     FoundSession,
@@ -56,7 +57,7 @@ from ragflow_lg.server.page.run_file import MAX_RUNS, SessionReader, build_run_f
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
-    from ragflow_lg.server.database.tables import AgentRow, SessionRow, VersionRow
+    from ragflow_lg.server.database.tables import AgentRow, MessageRow, SessionRow, VersionRow
     from ragflow_lg.server.runs.run_control import RunControl
 
 
@@ -267,7 +268,9 @@ async def _build_run_file(
     try:
         async with asyncio.timeout(LIMIT_S):
             await _learn_from_older(app_state, agent, session, reader)
-            record = await reader.read(agent.title, await _draw(app_state, version))
+            rows = await SessionRepository(app_state.database, agent.tenant).messages([session.id])
+            messages = [(row.role, row.content or _name_files(row)) for row in rows[session.id]]
+            record = await reader.read(agent.title, await _draw(app_state, version), messages)
             return await asyncio.to_thread(build_run_file, record)
     except TimeoutError:
         text = f"The run file was not finished within {LIMIT_S:g} s. Prune the session, and try again."
@@ -276,6 +279,10 @@ async def _build_run_file(
         if not error.is_retryable:
             raise
         raise BusyError(str(error)) from None
+
+
+def _name_files(row: MessageRow) -> str:
+    return ", ".join(file.get("name", "") for file in read_files(row.files))
 
 
 async def _learn_from_older(app_state: AppState, agent: AgentRow, session: SessionRow, reader: SessionReader) -> None:

@@ -1,6 +1,7 @@
 /** The page of a run file: a stored session, step by step, from the data in the page. It sends no request. */
 
 import { html, render, useMemo, useState } from "../vendor/preact.js";
+import { shownTitle } from "./agent_titles.js";
 import { Graph } from "./graph.js";
 import { Markdown } from "./markdown.js";
 import { NodeDrawer } from "./node_drawer.js";
@@ -40,7 +41,7 @@ function RunFile({ record }) {
     load=${async (/** @type {any} */ step) => momentAt(record, steps.findIndex(({ checkpoint }) => checkpoint === step.checkpoint))} />`;
   return html`<div class="page run-file" data-language=${language}>
     <header class="top">
-      <h1>${record.session.title} · ${nameOf(record, turns)}</h1>
+      <h1>${shownTitle(record.session.title)} · ${nameOf(record, turns)}</h1>
       <span class="space"></span>
       <button onClick=${() => { switchLanguage(); setLanguage(language + 1); }}>${t("language")}</button>
     </header>
@@ -73,7 +74,7 @@ function Conversation({ record, turns, at, turn }) {
     <p class="hint">${t("removed")}
       ${record.values_cut > 0 ? ` ${record.values_cut.toLocaleString()} ${t("valuesCut")}` : ""}
       ${record.steps_left_out > 0 ? ` ${record.steps_left_out.toLocaleString()} ${t("stepsLeftOut")}` : ""}</p>
-    ${turns.map(({ runId, messages, last }) => messages.map((message) => html`<${Message} key=${`${runId}-${message.at}`}
+    ${turns.map(({ runId, messages, last }) => messages.map((message, number) => html`<${Message} key=${`${runId}-${number}`}
       record=${record} last=${last} text=${asText(record.values[message.text])} role=${message.role}
       isLater=${message.at >= known} />`))}
     <p class="hint" role="status">${t(turn.status)}</p>

@@ -1,12 +1,13 @@
 from typing import Any
 
+import orjson
 from langgraph.types import Command
 
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.library import load_canvas
 from ragflow_lg.services.sessions import hold_lease
 from tests.fakes.services import fake_services
-from tests.server.http.app_server import ECHO, FORM, AppServer
+from tests.server.http.app_server import ECHO, FORM, AppServer, canvas
 from tests.server.http.native.native_client import native, play_one, problem
 
 MISSING = "0" * 32
@@ -165,3 +166,28 @@ async def test_a_session_is_downloaded_as_one_page(server: AppServer) -> None:
     assert file.headers["content-disposition"] == f'attachment; filename="{session}.html"'
     assert "You said \\u003c/script>" in file.text
     assert file.text.count("</script>") == 2
+
+
+async def test_a_run_file_has_the_forms_and_their_answers_without_secrets(server: AppServer) -> None:
+    fields = {"size": {"name": "Size", "type": "integer"}, "pin": {"name": "Code", "type": "line"}}
+    dsl = canvas(
+        ("begin", "Begin", {}, ["UserFillUp:0"]),
+        ("UserFillUp:0", "UserFillUp", {"enable_tips": True, "tips": "Which size?", "inputs": fields}, ["Message:0"]),
+        ("Message:0", "Message", {"content": ["Size {UserFillUp:0@size}"]}, []),
+    )
+    client = native(server, await server.agent(dsl))
+    run = (await client.post("/runs", json={})).json()
+    await client.post(f"/runs/{run['id']}/resume", json={"fields": {"size": 42, "pin": "4711"}})
+    second = (await client.post("/runs", json={"query": "again", "session_id": run["session_id"]})).json()
+    assert second["status"] == "waiting"
+    file = await client.get(f"/sessions/{run['session_id']}/run-file")
+    record = orjson.loads(file.text.partition('id="record">')[2].partition("</script>")[0])
+    shown = [(row["at"], row["role"], record["values"][row["text"]]) for row in record["history"]]
+    assert shown == [
+        (0, "assistant", "Which size?"),
+        (1, "user", "Size: 42\nCode: ***"),
+        (2, "assistant", "Size 42"),
+        (3, "user", "again"),
+        (3, "assistant", "Which size?"),
+    ]
+    assert "4711" not in file.text
