@@ -108,7 +108,7 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
     const { turn: shown, earlier, isFollowed } = reopen(stored, run, runs, since);
     const isLate = sent && sent !== shown.query;
     const isExpired = !sent && isFollowed && since?.pauses.some((pause) => pause.expire_ms && pause.expire_ms <= Date.now());
-    const notice = isLate ? notSent(sent, since ? "late" : "formFirst") : isExpired ? t("expired") : "";
+    const notice = isLate ? t(since ? "late" : "formFirst", { answer: sent }) : isExpired ? t("expired") : "";
     const isShown = since || isFollowed || shown.pauses.length > 0 || ["interrupted", "cancelled"].includes(shown.status) || shown.error;
     setPast(isShown ? earlier : storedTurns(stored.messages, runs));
     setTurn(isShown ? shown : null);
@@ -230,8 +230,8 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
         const asking = shown?.status === "interrupted" ? await continueRun(shown) : shown;
         if (asking?.pauses.length) {
           const pauses = fillForms(asking.pauses, text);
-          setTurn({ ...asking, pauses: pauses ?? asking.pauses });
-          setProblem(pauses ? "" : notSent(text, "formFirst"));
+          if (pauses) setTurn({ ...asking, pauses });
+          else setProblem(t("formFirst", { answer: text }));
         }
       }
       return true;
@@ -292,9 +292,4 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
 /** @param {Record<string, any>} fields @returns {Record<string, string>} The problems by the field's own name. */
 function readFields(fields) {
   return Object.fromEntries(Object.entries(fields).map(([name, text]) => [name.split(/[.@]/).at(-1) ?? name, String(text)]));
-}
-
-/** @param {string} sent @param {"late"|"formFirst"} why @returns {string} */
-function notSent(sent, why) {
-  return t(why, { answer: sent });
 }
