@@ -7,7 +7,7 @@ from pathlib import Path
 from posixpath import dirname, join, normpath
 
 _IMPORT = re.compile(r'^import\s+(?:(\w+)\s*,?\s*)?(?:\{([^}]*)\}\s*)?from\s*"([^"\n]+)";?[ \t]*$', re.MULTILINE)
-_DECLARATION = re.compile(r"^export\s+((?:async\s+)?(?:function\*?|class|const|let)\s+(\w+))", re.MULTILINE)
+_DECLARATION = re.compile(r"^export\s+((?:async\s+)?(?:function\*?|class|const)\s+(\w+))", re.MULTILINE)
 _LIST = re.compile(r"\bexport\s*\{([^}]*)\}\s*;?\s*$")
 _LEFT = re.compile(r"^\s*(?:import\b(?!\()|export\b).*$", re.MULTILINE)
 _LAZY = re.compile(r'\bimport\("([^"\n]+)"\)')
