@@ -72,7 +72,6 @@ async def find_graph_input(
     """Return the input for a request to a session. Errors contain its ``name``.
 
     With ``ignores_unknown``, fields that the canvas does not know are only logged.
-
     With ``is_unrecorded``, a turn whose steps are all stored can be continued: nothing runs, and its end is recorded.
 
     Raises:
@@ -107,11 +106,10 @@ async def find_graph_input(
         stored = stored_answers(snapshot)
         answers_by_pause = {p.id: {"inputs": stored[p.id]} for p in snapshot.interrupts if p.id in stored}
         return GraphInput(_command(answers_by_pause) if answers_by_pause else None)
-    refuses_unknown = intent == "resume" or not ignores_unknown
+    is_strict = intent == "resume"
+    refuses = is_strict or not ignores_unknown
     own = [pause for pause in pauses if answers_questions or belong_to_conversation(canvas.plan, [pause])]
-    answers = match_answers(
-        own, request, is_strict=intent == "resume", refuses_unknown=refuses_unknown, shares_fields=is_old
-    )
+    answers = match_answers(own, request, is_strict=is_strict, refuses_unknown=refuses, shares_fields=is_old)
     if not answers and cast("BoundRequest", request).get("after"):
         raise AnswerError({"": "A text answers only a form with one field: send the fields."}, advice=name_forms(own))
     if not answers:

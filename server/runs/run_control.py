@@ -183,10 +183,8 @@ class RunControl(AgentSessions):
         await self.require_free(session.id)
         if not checkpoint:
             checkpoint = await self._end_of(run)
-        is_draft, version = (
-            version is not None,
-            version or await self._turns.canvases.version(self._agent, session.version_id),
-        )
+        is_draft = version is not None
+        version = version or await self._turns.canvases.version(self._agent, session.version_id)
         canvas = await self._turns.canvases.compile(version)
         services, target = app_state.services, app_state.new_id()
         own = await self.record(run)

@@ -109,6 +109,7 @@ async def test_visitors_answer_each_form_and_keep_their_conversation(browser: Br
         await shirt.get_by_label("Size").fill("42")
         await shirt.get_by_role("button", name="Answer").click()
         await expect(page.locator(".pause")).to_have_count(1)
+        await expect(page.get_by_role("button", name="Stop")).to_have_count(0)  # a reload would cancel the answer
         await expect(shoes.get_by_label("Size")).to_have_value("39")
         texts = ["An order", "Shirt?", "Shoes?", "Size: 42"]
         unready = re.compile(r"/(visit|inputs)$")

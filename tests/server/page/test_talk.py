@@ -153,6 +153,7 @@ async def test_each_answer_keeps_its_steps_and_its_error(browser: Browser, tmp_p
         await drawer.get_by_role("button", name="Show values").click()
         await expect(page.locator(".step-name")).to_contain_text("After LLM:Desk")
         agent, origin = address.split("/")[-2:]
+        await page.goto("about:blank")  # which asks for nothing that is deleted
         for one in (origin, copy_of_a_turn):  # what copies show of them stays
             deleted = await server.client.delete(f"{server.url}/native/v1/agents/{agent}/sessions/{one}")
             assert deleted.is_success

@@ -42,10 +42,10 @@ async def test_a_turn_is_stored_although_nobody_follows_it(tmp_path: Path) -> No
         assert (run.status, run.session_id, run.end_ms >= run.start_ms) == ("succeeded", session.id, True)
 
 
-async def test_what_the_settings_lack_is_logged_at_once(server: AppServer, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_a_canvas_lacks_is_logged_at_once(server: AppServer, caplog: pytest.LogCaptureFixture) -> None:
     server.model.replies += [Reply("Hello")]
     await server.ask(await server.agent({**MODEL, "not_compiled_before": 2}))
-    (record,) = [r for r in caplog.records if "lack something" in r.message]
+    (record,) = [r for r in caplog.records if "needs is missing" in r.message]
     assert record.message.startswith("agent ")
     assert "provider" in record.message
 
