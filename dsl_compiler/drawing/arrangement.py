@@ -17,6 +17,8 @@ from ragflow_lg.dsl_compiler.drawing.text_size import shorten_text, text_width, 
 
 Direction = Literal["right", "down"]
 Point = tuple[float, float]
+Curve = tuple[Point, Point, Point, Point]
+"""The start, the two bends and the end."""
 
 MIN_WIDTH, MAX_WIDTH = 160.0, 280.0
 HEAD, LINE_HEIGHT, CHIP_HEIGHT = 56.0, 17.0, 20.0
@@ -274,7 +276,7 @@ def _wire(edge: SketchEdge, source: Box, target: Box, direction: Direction) -> W
     return Wire(edge, path, *_place_label(edge.label, curve, target, direction))
 
 
-def _place_label(label: str, curve: Sequence[Point], target: Box, direction: Direction) -> tuple[str, float, float]:
+def _place_label(label: str, curve: Curve, target: Box, direction: Direction) -> tuple[str, float, float]:
     """Return a label and its middle: beside the edge, or above its target if there is no room between its nodes."""
     (x, y), start, end = _point(curve, LABEL_AT), curve[0], curve[3]
     text = shorten_text(label, MAX_LABEL, LABEL_SIZE)
@@ -286,7 +288,7 @@ def _place_label(label: str, curve: Sequence[Point], target: Box, direction: Dir
     return text, min(x, end[0] - half - LABEL_SIZE), y + LABEL_SIZE * (1 if end[1] > start[1] else -1)
 
 
-def _curve(source: Box, target: Box, direction: Direction) -> tuple[Point, Point, Point, Point]:
+def _curve(source: Box, target: Box, direction: Direction) -> Curve:
     """Return the start, the two bends and the end of an edge."""
     if direction == "down":
         start = (source.x + source.width / 2, source.y + source.height)
@@ -303,7 +305,7 @@ def _reach(distance: float, least: float) -> float:
     return max(least, distance / 2 if distance > 0 else min(-distance / 2, MAX_TURN))
 
 
-def _point(curve: tuple[Point, Point, Point, Point], t: float) -> Point:
+def _point(curve: Curve, t: float) -> Point:
     """Return the point of a curve at a share of its way."""
     a, b, c, d = (1 - t) ** 3, 3 * (1 - t) ** 2 * t, 3 * (1 - t) * t**2, t**3
     (ax, ay), (bx, by), (cx, cy), (dx, dy) = curve
