@@ -87,7 +87,7 @@ ORPHANS = """(answer) => {
   text.style.inlineSize = "";
   return count;
 }"""
-"""How often a mark, the last letter of its word or the full stop behind it begins a line."""
+"""How often a mark, the last letter of its word or the full stop after it begins a line."""
 FRAMES = """() => { window.frames_ = []; let last = performance.now();
   const note = (now) => { window.frames_.push(now - last); last = now; requestAnimationFrame(note); };
   requestAnimationFrame(note); }"""
