@@ -78,7 +78,7 @@ function shownPlace() {
  *   talk: ReturnType<typeof import("./conversation.js").useConversation>, tools?: any}} props
  */
 export function RunView({ api, agent, session, panel, talk, tools }) {
-  const [step, setStep] = useState("");
+  const [step, setStep] = useState(/** @type {string | Place} */ ("")); // by its node, as long as the steps are not loaded
   const [problem, setProblem] = useState("");
   const { view, show, extra, setExtra, place, select, chunk } = panel;
   const { chosenTurn: turn, turns, chosen } = talk;
@@ -102,14 +102,15 @@ export function RunView({ api, agent, session, panel, talk, tools }) {
     else if (place.isByItself) select("");
   }, [session, turn?.runId, failed]);
 
-  const openStep = (/** @type {string} */ checkpoint) => {
-    setStep(checkpoint);
+  const openStep = (/** @type {string | Place} */ chosenStep) => {
+    setStep(chosenStep);
     show("values");
   };
-  const openValues = (/** @type {Place} */ { node, visit }) => {
-    openStep(stepAfter(steps, node, visit)?.checkpoint ?? "");
+  const openValues = () => {
+    openStep(place);
     select(""); // they need the room
   };
+  const checkpoint = typeof step === "string" ? step : stepAfter(steps, step.node, step.visit)?.checkpoint ?? "";
   const unfold = (/** @type {"draft"|"alone"} */ tool, node = place.node) =>
     select(node, place.visit, place.tool === tool ? "" : tool);
   const known = [...new Set([...turn?.order ?? [], ...stored.visits.map((visit) => visit.node)])];
@@ -124,7 +125,7 @@ export function RunView({ api, agent, session, panel, talk, tools }) {
     onNode=${select} onStep=${openStep} />`;
   const values = html`<${Problem} text=${moments.problem} />
     ${moments.isLoading && session ? html`<p class="working" role="status">${t("loading")}</p>`
-      : html`<${ValuesView} steps=${steps} chosen=${step} onChoose=${setStep} titleOf=${titleOf} Difference=${TextDiff}
+      : html`<${ValuesView} steps=${steps} chosen=${checkpoint} onChoose=${setStep} titleOf=${titleOf} Difference=${TextDiff}
           load=${(/** @type {any} */ each) => api.request(api.path(agent, `sessions/${session}/history/${each.checkpoint}`))}
           forking=${{ canFork: Boolean(talk.currentRun && !talk.isBusy), onFork: talk.fork }}
           more=${moments.hasMore ? moments.more : undefined} />`}`;
@@ -141,7 +142,7 @@ export function RunView({ api, agent, session, panel, talk, tools }) {
       ${chunk && html`<${SourcePanel} chunk=${chunk} onClose=${() => panel.cite(null)} />`}
       ${!chunk && place.node && html`<${NodeDrawer} turn=${turn} node=${place.node} visit=${place.visit} titleOf=${titleOf} stored=${stored}
         actions=${actions} onVisit=${(/** @type {number} */ visit) => select(place.node, visit, place.tool)}
-        onClose=${panel.leave} onValues=${() => openValues(place)}
+        onClose=${panel.leave} onValues=${openValues}
         tool=${html`<${Tools} api=${api} agent=${agent} talk=${talk} turn=${turn} runId=${runId}
           place=${place} order=${known} canRerun=${canRerun} titleOf=${titleOf} />`} />`}`} />`;
 }

@@ -1,9 +1,10 @@
 """The conversation in a real Chromium: who follows it, what stays with each answer, and how a turn ends without one."""
 
+import asyncio
 import re
 from pathlib import Path
 
-from playwright.async_api import Browser, FilePayload, Page, expect
+from playwright.async_api import Browser, FilePayload, Page, Route, expect
 
 from ragflow_lg.services.chat import Usage
 from tests.fakes.browsers import needs_chromium
@@ -152,6 +153,22 @@ async def test_each_answer_keeps_its_steps_and_its_error(browser: Browser, tmp_p
         await expect(drawer).to_contain_text("The server no longer has the inputs of this node.")
         await drawer.get_by_role("button", name="Show values").click()
         await expect(page.locator(".step-name")).to_contain_text("After LLM:Desk")
+        loaded = asyncio.Event()
+
+        async def hold(route: Route) -> None:
+            await loaded.wait()
+            await route.continue_()
+
+        await page.route("**/history?*", hold)
+        await page.reload()
+        await lines.first.locator("summary").click()
+        await lines.first.get_by_role("button", name="Show run").click()
+        await page.get_by_role("tab", name="Graph").click()
+        await page.locator("[data-node='LLM:Desk']").click()
+        await drawer.get_by_role("button", name="Show values").click()
+        loaded.set()
+        await expect(page.locator(".step-name")).to_contain_text("After LLM:Desk")
+        await page.unroute("**/history?*")
         agent, origin = address.split("/")[-2:]
         await page.goto("about:blank")  # which asks for nothing that is deleted
         for one in (origin, copy_of_a_turn):  # what copies show of them stays
