@@ -113,7 +113,7 @@ def problem_codes() -> set[str]:
     busy = QuotaError("tokens_day", 1, "tenant", "")
     codes |= {str(RequestError("").number), str(BusyError("").number), busy.reason}
     codes |= {problem_details.to_problem(example(kind)).code for kind in error_classes()}
-    return codes | set(problem_details._CODES.values())  # pyright: ignore[reportPrivateUsage]
+    return codes | set(problem_details.CODES.values())
 
 
 async def test_the_page_has_a_chinese_text_for_everything_that_the_server_sends() -> None:

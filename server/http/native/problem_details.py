@@ -53,7 +53,7 @@ _NO_BODY = {
 }
 PREFIX = "/native/v1"
 
-_CODES = {
+CODES = {
     400: "bad-request",
     401: "unauthorized",
     403: "forbidden",
@@ -182,7 +182,7 @@ def to_problem(error: RagflowLgError) -> Problem:
     if isinstance(error, QuotaError):
         return _build_problem(error.status, str(error), error.reason, quota=error.quota, limit=error.limit)
     if isinstance(error, RequestError):
-        status = error.status if error.status in _CODES else 400
+        status = error.status if error.status in CODES else 400
         text = "Missing or invalid API key: send `Authorization: Bearer KEY`." if status == 401 else str(error)
         return _build_problem(status, text, error.reason)
     if isinstance(error, CompileError):
@@ -230,4 +230,4 @@ def to_validation_problem(error: RequestValidationError, route: APIRoute | None 
 
 
 def _build_problem(status: int, message: str, code: str, **details: Any) -> Problem:
-    return Problem(code=code or _CODES[status], message=message, status=status, details=details)
+    return Problem(code=code or CODES[status], message=message, status=status, details=details)
