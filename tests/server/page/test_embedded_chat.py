@@ -15,7 +15,7 @@ from tests.fakes.knowledge import FakeKnowledge, chunk
 from tests.fakes.services import Reply
 from tests.server.http.app_server import CITING, MODEL, AppServer, canvas, start_app
 from tests.server.http.native.native_client import native
-from tests.server.page.visits import HOSTILE, visit
+from tests.server.page.visits import HOSTILE, Visit, visit
 
 pytestmark = needs_chromium
 
@@ -43,8 +43,8 @@ async def open_shop(
     is_listed: bool = True,
     look: str = "",
     **options: Any,
-) -> AsyncGenerator[tuple[AppServer, Page, FrameLocator, list[str]]]:
-    """Open a page of another site with the chat in a frame. Yield also the problems, which must be none at the end."""
+) -> AsyncGenerator[tuple[AppServer, Visit, FrameLocator]]:
+    """Open a page of another site with the chat in a frame."""
     shop = HttpServer()
     async with shop.running():
         site = f"http://localhost:{shop.port}"
@@ -58,7 +58,7 @@ async def open_shop(
             shop.routes.append(Route("/", headers={"content-type": "text/html"}, body=frame))
             async with visit(browser, server.url, "", site) as shown:
                 await shown.page.goto(f"{site}/")
-                yield server, shown.page, shown.page.frame_locator("iframe"), shown.problems
+                yield server, shown, shown.page.frame_locator("iframe")
 
 
 async def ask(frame: FrameLocator | Page, text: str) -> None:
@@ -70,7 +70,8 @@ async def test_visitors_chat_in_a_frame_of_another_site(browser: Browser, tmp_pa
     chunks = [chunk("c-rice", f"Rice needs water. {HOSTILE}")]
     replies = [Reply(text=f"Hello {HOSTILE} [ID:61]."), Reply(text='Again.\n\n```mermaid\npie\n"a": 1\n```')]
     knowledge = FakeKnowledge(chunks=[chunk("c-tea", "Tea."), *chunks])
-    async with open_shop(browser, tmp_path, CITING, replies, knowledge=knowledge) as (server, page, frame, problems):
+    async with open_shop(browser, tmp_path, CITING, replies, knowledge=knowledge) as (server, shown, frame):
+        page = shown.page
         await expect(frame.get_by_text("Hi there!")).to_be_visible()
         await expect(frame.get_by_role("heading", name=HOSTILE[:60])).to_be_visible()
         await ask(frame, "rice")
@@ -90,7 +91,7 @@ async def test_visitors_chat_in_a_frame_of_another_site(browser: Browser, tmp_pa
         await ask(frame, "once more")
         await expect(frame.get_by_role("alert")).to_contain_text("Busy.")
         await expect(frame.get_by_role("alert").get_by_role("button", name="Retry")).to_be_visible()
-        problems.clear()  # Chromium reports the request that was refused
+        shown.expected.append("status of 429")
         sessions = await server.get("/agents/" + page.frames[1].url.split("/")[-1].split("?")[0] + "/sessions")
         assert len(sessions["data"]) == 1
 
@@ -164,7 +165,7 @@ async def test_visitors_answer_each_form_and_keep_their_conversation(browser: Br
         await expect(page.locator(".error-card")).to_be_visible()
         await page.reload()
         await expect(page.locator(".message.user")).to_have_text(["A story", "Another"])
-        opened.problems.clear()  # Chromium reports the status 404 as an error
+        opened.expected += ["status of 404", "status of 503"]
 
 
 async def contrast(frame: FrameLocator, place: str) -> float:
@@ -198,7 +199,8 @@ async def test_a_chat_has_the_look_of_its_site_and_visitors_stop_continue_and_be
         *[Reply(error="host 4711")] * 9,
     ]
     async with open_shop(browser, tmp_path, MODEL, replies, look="&accent=%23ffd400&theme=light") as shop:
-        _, page, frame, _ = shop
+        _, shown, frame = shop
+        page = shown.page
         await page.emulate_media(color_scheme="dark")
         await ask(frame, "A story")
         await expect(frame.locator(".message.assistant")).to_contain_text("Once upon")
@@ -225,10 +227,10 @@ async def test_a_chat_has_the_look_of_its_site_and_visitors_stop_continue_and_be
 
 
 async def test_a_site_that_is_not_listed_shows_no_frame(browser: Browser, tmp_path: Path) -> None:
-    async with open_shop(browser, tmp_path, MODEL, [], is_listed=False) as (server, _, frame, problems):
+    async with open_shop(browser, tmp_path, MODEL, [], is_listed=False) as (server, shown, frame):
         await expect(frame.get_by_role("textbox")).to_have_count(0)
-        assert "frame-ancestors" in " ".join(problems)
-        problems.clear()
+        assert "frame-ancestors" in " ".join(shown.problems)
+        shown.expected.append("frame-ancestors")
         async with httpx.AsyncClient(base_url=server.url) as client:
             policy = (await client.get(f"/chat/{'0' * 32}")).headers["content-security-policy"]
             assert policy.endswith("frame-ancestors 'self'")

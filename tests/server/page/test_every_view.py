@@ -208,7 +208,7 @@ async def sign_in(house: House) -> None:
 async def sign_in_refused(house: House) -> None:
     page = await house.go(key="ragflow-expired")
     await expect(page.get_by_role("alert")).to_be_visible()
-    house.shown.problems.clear()  # Chromium reports the status 401 as an error
+    house.shown.expected.append("status of 401")
 
 
 async def add_dialog(house: House) -> None:
@@ -365,7 +365,7 @@ async def shared(house: House) -> None:
 async def shared_gone(house: House) -> None:
     await house.page.goto(f"{house.server.url}/shared/share-none")
     await expect(house.page.locator(".gone")).to_be_visible()
-    house.shown.problems.clear()  # Chromium reports the status 404 as an error
+    house.shown.expected.append("status of 404")
 
 
 async def run_file(house: House) -> None:
@@ -373,7 +373,7 @@ async def run_file(house: House) -> None:
     path = f"{server.url}/native/v1/agents/{house.desk}/sessions/{house.session}/run-file"
     file.write_bytes((await server.client.get(path)).raise_for_status().content)
     await house.page.goto(file.as_uri())
-    house.shown.problems.remove(file.as_uri())  # it is on no server
+    house.shown.expected.append(file.as_uri())  # it is on no server
     await house.page.locator("[data-node='LLM:0']").click()
     await expect(house.page.locator(".drawer")).to_be_visible()
 
