@@ -140,14 +140,13 @@ def _time_ms(checkpoint: str) -> int:
     return ticks // 10_000 - _UUID_EPOCH_MS if stored.version == 6 else 0
 
 
-async def remove_session(store: Store, session: str) -> tuple[int, int]:
-    """Delete everything that a store has of a session. Return how many checkpoints and runs of it could be read."""
+async def count_entries(store: Store, session: str) -> tuple[int, int]:
+    """Return how many checkpoints and runs of a session can be read."""
     counts = [0, 0]
     for number, entries in enumerate(
         (store.saver.list_keys(thread_of_session(session)), store.runs.of_session(session))
     ):
-        with suppress(CheckpointError):  # a damaged session is deleted as well
+        with suppress(CheckpointError):
             async for _ in entries:
                 counts[number] += 1
-    await store.delete_session(session)
     return counts[0], counts[1]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ragflow_lg.base.errors import ConflictError, RagflowLgError
+from ragflow_lg.base.errors import ConflictError, DamagedSessionError, RagflowLgError
 from ragflow_lg.base.tasks import running
 from ragflow_lg.server.agents.file_store import file_store
 from ragflow_lg.server.database.file_repository import find_expired, find_older_files
@@ -21,6 +21,7 @@ from ragflow_lg.server.observability.logs import audit
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
     from ragflow_lg.server.assembly.app_state import AppState
+    from ragflow_lg.server.database.database import Database
 
 SWEEP_S = 600.0
 """How often old data is deleted."""
@@ -31,32 +32,40 @@ logger = logging.getLogger(__name__)
 
 
 async def delete_session(app_state: AppState, tenant: str, agent_id: str, session_id: str, /, **details: str) -> bool:
-    """Delete everything stored for a session. Return whether the database had it. ``details`` are for the audit log.
+    """Delete a session; see `delete_stored_session`. ``details`` are for the audit log."""
+    is_known = await delete_stored_session(app_state.database, app_state.store, tenant, agent_id, session_id)
+    audit("session.deleted", agent=agent_id, session=session_id, **details)
+    return is_known
+
+
+async def delete_stored_session(database: Database, store: Store, tenant: str, agent_id: str, session_id: str) -> bool:
+    """Delete everything stored for a session. Return whether the database had it.
 
     Runs that copies of the session show go to one of these, with their traces, but without their steps.
 
     Raises:
         ConflictError: If the session has a run in progress.
     """
-    sessions, store = SessionRepository(app_state.database, tenant), app_state.store
+    sessions = SessionRepository(database, tenant)
     heirs = await sessions.heirs(session_id)
-    kept = [await _read_kept(store, run_id, heir) for run_id, heir in heirs.items()]
+    kept = [put for run_id, heir in heirs.items() async for put in _read_kept(store, run_id, heir)]
     await store.delete_session(session_id)
     is_known = await sessions.delete(agent_id, session_id, heirs)
-    for each in kept:
-        for put in each:
-            await put()
-    audit("session.deleted", agent=agent_id, session=session_id, **details)
+    for put in kept:
+        await put()
     return is_known
 
 
-async def _read_kept(store: Store, run_id: str, heir: str) -> list[Callable[[], Awaitable[None]]]:
-    """Return what stores the record of a run and its traces again, for another session."""
-    if (record := await store.runs.get(run_id)) is None:
-        return []
-    record = replace(record, session=heir, name=heir, checkpoint="")
-    traces = [(kind, trace) for kind in (store.traces, store.node_logs) if (trace := await kind.get(run_id))]
-    return [partial(store.runs.put, record), *(partial(kind.put, record, trace) for kind, trace in traces)]
+async def _read_kept(store: Store, run_id: str, heir: str) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
+    """Yield what stores the record of a run and its traces again, for another session. What is damaged is left out."""
+    with suppress(DamagedSessionError):
+        if (record := await store.runs.get(run_id)) is None:
+            return
+        record = replace(record, session=heir, name=heir, checkpoint="")
+        yield partial(store.runs.put, record)
+        for kind in (store.traces, store.node_logs):
+            if trace := await kind.get(run_id):
+                yield partial(kind.put, record, trace)
 
 
 async def delete_old_sessions(app_state: AppState) -> int:

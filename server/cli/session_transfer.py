@@ -319,7 +319,7 @@ async def _is_old(store: Store, selected: Selected, limit_ms: float) -> bool:
 async def _delete_found(store: Store, found: list[Selected], rows: SessionRows | None, limit_ms: float | None) -> None:
     """Delete sessions. With a time, leave those that are running or have had a run since then."""
     from ragflow_lg.checkpoints.records.run_records import hex_session
-    from ragflow_lg.checkpoints.sessions.session_pruning import remove_session
+    from ragflow_lg.checkpoints.sessions.session_pruning import count_entries
 
     files = None
     if rows is not None:
@@ -331,15 +331,15 @@ async def _delete_found(store: Store, found: list[Selected], rows: SessionRows |
         session_id = hex_session(selected.session)
         if limit_ms is not None and not await _is_old(store, selected, limit_ms):  # there was a turn meanwhile
             continue
+        checkpoints, runs = await count_entries(store, selected.session)  # a damaged session is deleted as well
         try:
-            checkpoints, runs = await remove_session(store, selected.session)
+            await (rows.delete_from(store, session_id) if rows else store.delete_session(selected.session))
         except SessionBusyError as error:
             if limit_ms is None:
                 raise
             print_line(f"{selected.name} was not deleted: it is running in {error.holder}")
             continue
         counts = [count_of(checkpoints, "checkpoint"), count_of(runs, "run")]
-        if rows is not None and files is not None:
-            await rows.delete(session_id)
+        if files is not None:
             counts.append(count_of(await files.delete_of(session_id), "file"))
         print_line(f"deleted {selected.name}: {', '.join(counts[:-1])} and {counts[-1]}")

@@ -22,6 +22,7 @@ from ragflow_lg.base.errors import ConflictError, DatabaseError, RequestError
 from ragflow_lg.checkpoints.records.run_records import MAX_TIME_MS
 from ragflow_lg.checkpoints.sessions.session_lines import FileLine, ServerLine
 from ragflow_lg.server.agents.file_store import FileStore
+from ragflow_lg.server.agents.retention import delete_stored_session
 from ragflow_lg.server.assembly.tenant_settings import DEFAULT_TENANT
 from ragflow_lg.server.database.database import matching
 from ragflow_lg.server.database.session_repository import delete_session_rows
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession
     from sqlalchemy.types import TypeEngine
 
+    from ragflow_lg.checkpoints import Store
     from ragflow_lg.server.database.database import Database
 
 
@@ -265,6 +267,18 @@ class SessionRows:
             if session is not None:
                 await delete_session_rows(db, session.tenant, session.id)
             return session is not None
+
+    async def delete_from(self, store: Store, session_id: str) -> None:
+        """Delete everything stored for a session. Its files stay: see `SessionFiles`.
+
+        Raises:
+            ConflictError: If the session has a run in progress.
+        """
+        session = await self.database.first(select(SessionRow).where(SessionRow.id == session_id))
+        if session is None:
+            await store.delete_session(session_id)
+        else:
+            await delete_stored_session(self.database, store, session.tenant, session.agent_id, session_id)
 
     def _store(self, tenant: str) -> FileStore:
         return FileStore(self.folder, self.database, tenant, 0, 0, keys=self.database.keys)

@@ -14,7 +14,7 @@ from ragflow_lg.base.errors import SessionKeyError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import Store
 from ragflow_lg.checkpoints.sessions.session_files import export_session
-from ragflow_lg.checkpoints.sessions.session_pruning import PruneLimits, prune_session, remove_session
+from ragflow_lg.checkpoints.sessions.session_pruning import PruneLimits, prune_session
 from ragflow_lg.checkpoints.steps.stored_texts import blob_digest
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
@@ -118,7 +118,7 @@ async def test_a_missing_or_wrong_key_is_an_error_of_its_session_alone(open_with
             assert names == {"anna", "ben"}
             await store.delete_session("ben")
     async with open_with()() as store:
-        await remove_session(store, "anna")
+        await store.delete_session("anna")
         assert [key async for key in store.saver.list_keys(None)] == []
 
 

@@ -17,7 +17,7 @@ from redis.sentinel import Sentinel
 from ragflow_lg.base.errors import CheckpointError, RagflowLgError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.checkpoints.sessions.session_pruning import remove_session
+from ragflow_lg.checkpoints.sessions.session_pruning import count_entries
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
 from ragflow_lg.runs.runner import Runner
@@ -257,4 +257,5 @@ async def test_a_session_whose_checkpoints_are_gone_does_not_begin_again(redis_u
         await client.delete(*await redis_keys(client, f"{prefix}checkpoints:*"))
         with pytest.raises(CheckpointError, match="has lost a part of this session"):
             await play_run(runner.resume("s", {"f": "2"}))
-        assert await remove_session(store, "s") == (0, 2)
+        assert await count_entries(store, "s") == (0, 2)
+        await store.delete_session("s")

@@ -2,7 +2,9 @@
 
 import asyncio
 import copy
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,9 @@ import pytest
 from pydantic import SecretStr
 
 from ragflow_lg.server.runs.session_files import SessionFiles
+from tests.fakes.services import Reply
 from tests.server.cli.command import Completed, call
-from tests.server.http.app_server import ECHO, AppServer, start_app
+from tests.server.http.app_server import ECHO, AppServer, asks, start_app
 
 
 @pytest.fixture
@@ -92,3 +95,32 @@ async def test_a_file_stays_if_a_canvas_names_it(tmp_path: Path) -> None:
         files = SessionFiles(server.app_state.store, server.app_state.database, tmp_path / "files")
         await files.find([session])
         assert await files.delete_of(session) == 0
+
+
+async def test_forks_keep_the_turns_that_they_show(tmp_path: Path, options: dict[str, Any]) -> None:
+    async with start_app(tmp_path, [Reply("1"), Reply("2")], **options) as server:
+        native = f"{server.url}/native/v1/agents/{await server.agent(asks('hi'))}"
+        first = await server.post(f"{native}/runs", {"query": "one"})
+        session = first["session_id"]
+        second = await server.post(f"{native}/runs", {"query": "two", "session_id": session})
+        forks = [(await server.post(f"{native}/runs/{second['id']}/fork", {}))["session_id"] for _ in range(2)]
+        nodes = await server.get(f"{native}/runs/{first['id']}/nodes")
+        assert nodes["calls"]
+        await delete(tmp_path, session)
+        heir = (await server.get(f"{native}/runs/{first['id']}"))["session_id"]
+        assert heir in forks
+        await delete(tmp_path, heir)
+        assert (await server.get(f"{native}/runs/{first['id']}"))["session_id"] in {*forks} - {heir}
+        assert await server.get(f"{native}/runs/{first['id']}/nodes") == nodes
+
+
+async def test_a_damaged_session_with_a_fork_is_deleted(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/sessions.db"
+    (tmp_path / "s.toml").write_text(f"checkpoints = '{url}'\n[server]\ndatabase = 'sqlite:///{tmp_path}/server.db'\n")
+    async with start_app(tmp_path, checkpoints=url) as server:
+        native = f"{server.url}/native/v1/agents/{await server.agent(ECHO)}"
+        run = await server.post(f"{native}/runs", {"query": "one"})
+        await server.post(f"{native}/runs/{run['id']}/fork", {})
+        with closing(sqlite3.connect(tmp_path / "sessions.db")) as store, store:
+            store.execute("UPDATE runs SET status = 'nonsense' WHERE run_id = ?", (run["id"],))
+        await delete(tmp_path, run["session_id"])
