@@ -9,7 +9,7 @@ import { useLayout } from "./layout.js";
 import { Problem } from "./own_words.js";
 import { SettingsView } from "./settings_view.js";
 import { language as chosenLanguage, loadMeanings, switchLanguage, t } from "./texts.js";
-import { forgetUnsent } from "./unsent.js";
+import { forgetUnsent, keepUnsent, restoreUnsent } from "./unsent.js";
 import { Workspace } from "./workspace.js";
 
 /** The place of the settings, which no agent can have: ids have 32 digits. */
@@ -38,6 +38,10 @@ function App() {
   const [titled, setTitled] = useState(NO_TITLE);
   const layout = useLayout();
   const owner = useRef(key); // of what is not sent
+  useMemo(() => {
+    restoreUnsent(key);
+    addEventListener("pagehide", () => keepUnsent(owner.current));
+  }, []);
   const take = (/** @type {string} */ given) => {
     if (given && given !== owner.current) forgetUnsent();
     if (given) owner.current = given;

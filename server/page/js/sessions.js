@@ -3,7 +3,7 @@
 import { useCallback, useEffect, useRef, useState } from "../vendor/preact.js";
 import { stopRun } from "./runs.js";
 import { language, t } from "./texts.js";
-import { moveUnsent } from "./unsent.js";
+import { moveUnsent, readUnsent } from "./unsent.js";
 
 const PAGE = 100;
 const LOOK_MS = 10_000;
@@ -82,6 +82,7 @@ export function useSessions(api, agent, session, onSession, onGone) {
       removed.current.delete(id);
       throw error;
     });
+    readUnsent().delete(`${agent}/${id}`);
     if (open.current === id) onSession("");
     await listSessions();
   };

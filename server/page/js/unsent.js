@@ -1,5 +1,10 @@
 /** What readers have written and not sent, in boxes and forms: it outlives the views, and belongs to the reader's key. */
 
+import { keep, readKept } from "./api.js";
+
+const KEPT = "ragflow-lg-unsent";
+const MAX_KEPT = 500_000; // characters
+
 /** By conversation, or by the form's id. @type {Map<string, any>} */
 let unsent = new Map();
 
@@ -22,4 +27,17 @@ export function moveUnsent(from, to) {
   unsent.delete(from);
   const text = [there?.text, moved?.text].filter(Boolean).join("\n");
   unsent.set(to, { text, files: [...there?.files ?? [], ...moved?.files ?? []] });
+}
+
+/** Keep what is in boxes, without its files, until the page is opened again in this tab. @param {string} owner */
+export function keepUnsent(owner) {
+  const texts = [...unsent].flatMap(([place, { text }]) => (place.includes("/") && text ? [[place, text]] : [])); // no forms
+  const kept = texts.length ? JSON.stringify({ owner, texts }) : "";
+  keep(KEPT, kept.length > MAX_KEPT ? "" : kept);
+}
+
+/** @param {string} reader Who has opened the page. */
+export function restoreUnsent(reader) {
+  const { owner, texts } = JSON.parse(readKept(KEPT) || "{}");
+  if (owner === reader) unsent = new Map(texts.map((/** @type {string[]} */ [place, text]) => [place, { text, files: [] }]));
 }
