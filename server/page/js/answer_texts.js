@@ -12,6 +12,7 @@ export const ANSWER_TEXTS = {
   diagramSource: ["Source", "源码"],
   isDrawing: ["Drawing …", "正在绘图…"],
   notDrawn: ["It cannot be drawn: {problem}", "无法绘图：{problem}"],
+  drawnWithout: ["its library could not be loaded", "绘图库无法加载"],
   drawnTooLong: ["it takes too long", "耗时过长"],
   taskDone: ["Done", "已完成"],
   taskOpen: ["To do", "待办"],

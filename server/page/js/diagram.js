@@ -23,7 +23,7 @@ function openFrame() {
 }
 
 /**
- * Draw a diagram. An error says what is wrong with it, or nothing if that takes too long.
+ * Draw a diagram. An error says what is wrong with it, or else its cause is a key of `TEXTS`.
  * @param {string} text @param {"dark" | "light"} theme
  * @returns {Promise<string>} The address of a picture, in which nothing can run or be loaded.
  */
@@ -38,14 +38,16 @@ async function draw(text, theme) {
   const { frame, loaded } = opened ??= openFrame();
   const { port1, port2 } = new MessageChannel();
   const svg = await new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
+    const giveUp = (/** @type {string} */ cause) => { // the next drawing begins with another frame
       frame.remove();
       opened = null;
-      reject(new Error());
-    }, MAX_MS);
+      reject(new Error("", { cause }));
+    };
+    const timer = setTimeout(giveUp, MAX_MS, "drawnTooLong");
     port1.onmessage = ({ data }) => {
       clearTimeout(timer);
       if (data.svg) resolve(data.svg);
+      else if (data.isLost) giveUp("drawnWithout");
       else reject(new Error(data.problem));
     };
     loaded.then(() => frame.contentWindow?.postMessage({ text, theme }, "*", [port2]));

@@ -65,7 +65,8 @@ async function drawSvg(text, theme) {
 }
 
 addEventListener("message", ({ data, ports: [port] }) => {
-  drawSvg(data.text, data.theme).then(
+  if (typeof mermaid === "undefined") port.postMessage({ isLost: true });
+  else drawSvg(data.text, data.theme).then(
     (svg) => port.postMessage({ svg }),
     (error) => port.postMessage({ problem: String(error?.message ?? error).split("\n")[0].replace(/:$/, "").slice(0, 200) }),
   );

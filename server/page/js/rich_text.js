@@ -81,7 +81,7 @@ function CodeHead({ name, text, draw }) {
   const show = () => {
     const end = (/** @type {string} */ drawn, read = nothing) => { setPicture(drawn); setNote({ kind: "problem", read }); };
     setNote({ kind: "hint", read: () => t("isDrawing") });
-    draw?.(text, readTheme()).then(end, (error) => end("", () => t("notDrawn", { problem: error.message || t("drawnTooLong") })));
+    draw?.(text, readTheme()).then(end, (error) => end("", () => t("notDrawn", { problem: error.message || t(error.cause) })));
   };
   useEffect(() => (picture ? watchTheme(() => head.current?.isConnected && show()) : undefined), [picture]);
   return html`<div class="code-head" ref=${head}>

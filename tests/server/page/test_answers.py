@@ -139,7 +139,10 @@ async def test_a_diagram_is_drawn_without_harm_and_in_the_theme(browser: Browser
         draw = blocks.get_by_role("button", name="Draw")
         await expect(draw).to_have_count(3)  # the last one is not complete
         assert not any("mermaid" in url for url in loaded)
-        await page.route("**/vendor/mermaid.js", lambda _: None, times=1)  # the first one takes too long
+        await page.route("**/vendor/mermaid.js", lambda route: route.abort(), times=1)
+        await draw.first.click()
+        await expect(blocks.first.get_by_role("status")).to_contain_text("its library could not be loaded")
+        await page.route("**/vendor/mermaid.js", lambda _: None, times=1)  # the next one takes too long
         await page.clock.install()
         for at in (0, 1):
             await draw.nth(at).click()
@@ -172,7 +175,7 @@ async def test_a_diagram_is_drawn_without_harm_and_in_the_theme(browser: Browser
             await expect(blocks.nth(at).locator("pre")).to_be_visible()
         assert sum("vendor/mermaid.js" in url for url in loaded) == 1
         assert not any("stolen" in url for url in loaded)
-        shown.expected.append("Content Security Policy")
+        shown.expected += ["Content Security Policy", "net::ERR_FAILED"]
 
 
 async def test_a_long_stream_keeps_its_frames(browser: Browser, tmp_path: Path) -> None:
