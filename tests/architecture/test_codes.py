@@ -1,6 +1,7 @@
 """The stable codes: unique, used, and explained in ``docs/diagnostics.md``."""
 
 import ast
+import json
 import pickle
 import re
 from typing import Any
@@ -17,6 +18,7 @@ from ragflow_lg.server.settings import Settings
 from tests.architecture.sources import ROOT, sources
 from tests.harness.rows import each_row
 
+SCRIPTS = ROOT / "server" / "page" / "js"
 PAGE = (ROOT / "docs" / "diagnostics.md").read_text("utf-8")
 ROW = re.compile(
     r"^\| `(?P<code>[a-z-]+)` \| (?P<meaning>[^|]+) \| (?P<cause>[^|]+) \| (?P<fix>[^|]+) \|$", re.MULTILINE
@@ -93,9 +95,9 @@ def test_there_is_advice_for_every_code() -> None:
 
 def chinese_texts() -> dict[str, dict[str, str]]:
     """Return the page's texts for what the server sends, by kind and code."""
-    text = (ROOT / "server" / "page" / "js" / "server_texts.js").read_text("utf-8")
+    text = (SCRIPTS / "server_texts.js").read_text("utf-8")
     kinds = re.findall(r"^  (\w+): \{\n(.*?)^  \},$", text, re.MULTILINE | re.DOTALL)
-    return {kind: dict(re.findall(r'^    "?([\w-]+)"?: "(.+)",$', part, re.MULTILINE)) for kind, part in kinds}
+    return {kind: dict(re.findall(r'^    "?([\w =-]+)"?: "(.+)",$', part, re.MULTILINE)) for kind, part in kinds}
 
 
 def problem_codes() -> set[str]:
@@ -125,3 +127,20 @@ async def test_the_page_has_a_chinese_text_for_everything_that_the_server_sends(
     known = {parameter.name for spec in catalog() for parameter in parameters_of(spec.params)}
     assert texts["parameters"].keys() <= known
     assert all(re.search(r"[\u4e00-\u9fff]", text) for part in texts.values() for text in part.values())
+
+
+def test_the_page_knows_how_services_fail() -> None:
+    words = [code for code in chinese_texts()["failures"] if not code.isdigit()]
+    asked = re.search(r"^const FAILURE = /(.+)/;$", (SCRIPTS / "turn_end.js").read_text("utf-8"), re.MULTILINE)
+    assert asked is not None
+    assert asked[1].split("|") == words
+    texts = "".join(source.text for source in sources()).replace("{refused} = ", "context_tokens = ")
+    assert [each for each in words if each not in texts] == []
+
+
+def test_the_page_has_a_chinese_text_for_the_help_of_every_parameter() -> None:
+    lines = (SCRIPTS / "help_texts.js").read_text("utf-8").partition(" = {")[2].rpartition(",\n};")[0]
+    texts = json.loads(f"{{{lines}}}")
+    own = [spec.params for spec in catalog() if spec.params.__module__.startswith("ragflow_lg.")]
+    assert texts.keys() == {parameter.about for params in own for parameter in parameters_of(params)} - {""}
+    assert all(re.search(r"[\u4e00-\u9fff]", text) for text in texts.values())

@@ -63,7 +63,7 @@ function SchemaField({ id, name, schema, definitions, value, about, isPrompt = f
   return html`<div class="field"><label for=${id}><${Label} name=${name} /></label>
     <${Input} given=${given} plain=${plain} value=${value} isSecret=${SECRET.test(name)}
       isLong=${isPrompt || /references in braces/.test(plain.description ?? "")} onChange=${onChange} />
-    ${about && html`<p class="hint" id=${`${id}-about`}><${OwnWords} text=${about} /></p>`}</div>`;
+    ${about && html`<p class="hint" id=${`${id}-about`}>${meaningOf("help", about) || html`<${OwnWords} text=${about} />`}</p>`}</div>`;
 }
 
 /**

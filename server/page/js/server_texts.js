@@ -1,5 +1,7 @@
 /** What the codes and names that the server sends mean in 中文. The server's own texts are English. */
 
+import { HELP_TEXTS } from "./help_texts.js";
+
 /** @type {Record<string, Record<string, string>>} */
 export const SERVER_TEXTS = {
   findings: {
@@ -125,6 +127,28 @@ export const SERVER_TEXTS = {
     "run-abandoned": "运行的进程已全部停止，可以手动继续。",
     "session-busy": "会话正在运行。",
   },
+  failures: {
+    "context_tokens = ": "内容超出模型的上下文长度。",
+    "did not answer": "未在时限内收到回答。",
+    "did not finish within": "未在时限内完成，已停止。",
+    "cannot be reached": "无法连接，或连接提前中断。",
+    "Cannot connect to": "无法连接。",
+    "cannot be used": "无法使用，请检查设置。",
+    400: "服务拒绝了请求。",
+    401: "服务未接受密钥。",
+    402: "服务的余额不足。",
+    403: "没有访问服务的权限。",
+    404: "服务中没有此模型或地址。",
+    408: "服务处理超时。",
+    413: "请求的内容过大。",
+    422: "服务拒绝了请求。",
+    429: "请求过于频繁，或服务的额度已用完。",
+    500: "服务出错。",
+    502: "服务暂不可用，请稍后再试。",
+    503: "服务暂不可用，请稍后再试。",
+    504: "服务暂不可用，请稍后再试。",
+    529: "服务过载，请稍后再试。",
+  },
   checks: {
     store: "会话存储",
     encryption: "会话加密",
@@ -227,4 +251,5 @@ export const SERVER_TEXTS = {
     variables: "变量",
     visual_files_var: "视觉输入变量",
   },
+  help: HELP_TEXTS,
 };

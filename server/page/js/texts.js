@@ -160,7 +160,8 @@ export async function loadMeanings() {
 }
 
 /**
- * @param {"findings" | "problems" | "checks" | "needs" | "parameters"} kind @param {string} code A code or name of the server.
+ * @param {"findings" | "problems" | "failures" | "checks" | "needs" | "parameters" | "help"} kind
+ * @param {string} code A code, name or sentence of the server.
  * @returns {string} What it means; "" in English, in which the server says it itself.
  */
 export function meaningOf(kind, code) {

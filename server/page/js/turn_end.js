@@ -3,7 +3,7 @@
 import { html } from "../vendor/preact.js";
 import { Icon } from "./icons.js";
 import { OwnWords, Told } from "./own_words.js";
-import { t } from "./texts.js";
+import { meaningOf, t } from "./texts.js";
 import { STOPPED } from "./turn.js";
 
 const MAX_CAUSE = 240;
@@ -13,6 +13,8 @@ const ADVICE = [
   [/api.?key|unauthori[sz]ed|authentication|\b401\b/i, "adviseKey"],
   [/\bmodel\b|provider/i, "adviseModel"],
 ];
+/** The server's own words for what has failed. */
+const FAILURE = /context_tokens = |did not answer|did not finish within|cannot be reached|Cannot connect to|cannot be used/;
 
 /**
  * @typedef {{turn: import("./turn.js").Turn, isLast: boolean, isBusy: boolean, onRetry?: () => void, onContinue?: () => void,
@@ -51,7 +53,7 @@ function ErrorCard({ turn, onRetry, onShowRun }) {
   const title = failed && onShowRun ? t("nodeFailed", { node: failed.title }) : t("turnFailed");
   return html`<section class="error-card" role="alert">
     <h3><${Icon} name="circle-x" /> ${title}</h3>
-    ${cause && html`<p class="cause"><${Told} text=${cause} /></p>`}
+    ${cause && html`<p class="cause"><${Told} text=${withMeaning(cause, turn.error)} /></p>`}
     ${advice && html`<p class="hint">${t(advice)}</p>`}
     ${cause !== turn.error && html`<details><summary>${t("wholeError")}</summary><pre tabindex="0"><${OwnWords} text=${turn.error} /></pre></details>`}
     <p class="row">${onRetry && html`<button type="button" class="primary" onClick=${onRetry}><${Icon} name="refresh-cw" /> ${t("retry")}</button>`}
@@ -66,4 +68,10 @@ function causeOf(error) {
   const sentences = error.split(/(?<=[.!?])\s+/).filter((sentence) => !/--[a-z]|\[providers|settings file/.test(sentence));
   const text = sentences.join(" ").trim() || error;
   return text.length > MAX_CAUSE ? `${text.slice(0, MAX_CAUSE)} …` : text;
+}
+
+/** @param {string} cause @param {string} error @returns {string} The cause, in 中文 after what it means, as refusals are. */
+function withMeaning(cause, error) {
+  const failure = FAILURE.exec(error)?.[0] ?? / answered (\d{3}):/.exec(error)?.[1] ?? "";
+  return [!error.includes("\n") && meaningOf("failures", failure), cause].filter(Boolean).join("\n");
 }
