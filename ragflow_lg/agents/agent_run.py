@@ -29,8 +29,9 @@ from ragflow_lg.base.values import MAX_CHARS, JsonValue, to_text
 from ragflow_lg.base.worker_tasks import measure
 from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.models.answer_checks import check_end, is_empty
+from ragflow_lg.models.answer_stream import AnswerSink, AnswerStream
 from ragflow_lg.models.engine_prompts import engine_prompt, prompt_text
-from ragflow_lg.models.model_call import AnswerSink, AnswerStream, ask, join_guidelines
+from ragflow_lg.models.model_call import ask, join_guidelines
 from ragflow_lg.models.prompts import CONTEXT_SHARE
 from ragflow_lg.models.structured_answer import append_schema
 from ragflow_lg.services.chat import ChatAnswer, ChatModel, ChatRequest, ToolCall, Usage, count_tokens

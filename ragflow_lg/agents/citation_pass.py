@@ -16,9 +16,9 @@ from ragflow_lg.agents.agent_log import CITATIONS_NOTE, agent_log_of
 from ragflow_lg.base.errors import RunCancelled, ServiceError
 from ragflow_lg.base.thinking import AnswerPart, split_thoughts, strip_thinking
 from ragflow_lg.component.decorator import RunContext
+from ragflow_lg.models.answer_stream import AnswerStream
 from ragflow_lg.models.citations import build_citation_prompt, find_known_citations
 from ragflow_lg.models.engine_prompts import engine_prompt
-from ragflow_lg.models.model_call import AnswerStream
 from ragflow_lg.services.chat import NO_USAGE, ChatRequest
 
 if TYPE_CHECKING:

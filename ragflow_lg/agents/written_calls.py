@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from ragflow_lg.agents.call_arguments import read_arguments
 from ragflow_lg.base.thinking import AnswerPart, is_shown, split_thoughts, strip_thinking
-from ragflow_lg.models.model_call import AnswerSink
+from ragflow_lg.models.answer_stream import AnswerSink
 from ragflow_lg.services.chat import ToolCall
 
 OPENING, CLOSING = "<tool_call>", "</tool_call>"

@@ -27,6 +27,7 @@ from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ToolEntry, ToolResult, ToolRules
 from ragflow_lg.models.answer_checks import cut_notice, empty_answer_error, refuse_cut_sql
+from ragflow_lg.models.answer_stream import AnswerStream
 from ragflow_lg.models.chat_params import (
     CHAT_UNUSED,
     GO_NAMES,
@@ -43,7 +44,6 @@ from ragflow_lg.models.chat_params import (
 from ragflow_lg.models.citations import require_citations
 from ragflow_lg.models.engine_prompts import describe_today, engine_prompt
 from ragflow_lg.models.model_call import (
-    AnswerStream,
     ask,
     ask_for_answer,
     build_fitted_request,

@@ -12,6 +12,7 @@ from ragflow_lg.base.values import to_text
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs
 from ragflow_lg.models.answer_checks import cut_notice, refuse_cut_sql
+from ragflow_lg.models.answer_stream import AnswerStream
 from ragflow_lg.models.chat_params import (
     CHAT_UNUSED,
     GO_NAMES,
@@ -26,7 +27,6 @@ from ragflow_lg.models.chat_params import (
 )
 from ragflow_lg.models.citations import require_citations
 from ragflow_lg.models.model_call import (
-    AnswerStream,
     ask,
     ask_for_answer,
     build_fitted_request,

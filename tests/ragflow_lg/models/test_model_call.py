@@ -10,13 +10,8 @@ from ragflow_lg.component.events import Delta, EngineEvent, EventSink
 from ragflow_lg.component.plan import Plan, PlanNode
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.components.llm import llm
-from ragflow_lg.models.model_call import (
-    AnswerStream,
-    ask_for_answer,
-    build_fitted_request,
-    build_request,
-    find_guidelines,
-)
+from ragflow_lg.models.answer_stream import AnswerStream
+from ragflow_lg.models.model_call import ask_for_answer, build_fitted_request, build_request, find_guidelines
 from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, estimate_usage
 from tests.fakes.prompts import GUIDELINES
 from tests.fakes.run import bind
