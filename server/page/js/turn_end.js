@@ -9,6 +9,7 @@ import { STOPPED } from "./turn.js";
 const MAX_CAUSE = 240;
 /** @type {[RegExp, string][]} What an error is about, and what helps. */
 const ADVICE = [
+  [/ answered (408|429|5\d\d):|did not answer|did not finish/, "adviseRetry"],
   [/dataset|knowledge/i, "adviseDataset"],
   [/api.?key|unauthori[sz]ed|authentication|\b401\b/i, "adviseKey"],
   [/\bmodel\b|provider/i, "adviseModel"],

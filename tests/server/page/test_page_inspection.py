@@ -16,6 +16,7 @@ from tests.server.page.visits import HOSTILE, ask, choose_action, open_agent, vi
 pytestmark = needs_chromium
 expect.set_options(timeout=60_000)  # the machine may be busy
 
+BUSY = "The model 'x' answered 429: Slow down."
 CHAIN = canvas(
     ("begin", "Begin", {}, ["LLM:0"]),
     ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "{sys.query}"}]}, ["LLM:1"]),
@@ -117,7 +118,7 @@ async def test_a_draft_is_run_compared_and_saved_on_request(browser: Browser, tm
 
 
 async def test_a_draft_that_failed_is_tried_again(browser: Browser, tmp_path: Path) -> None:
-    replies = [Reply("First."), Reply("Second."), *[Reply(error="It is broken."), Reply("First.")] * 2, Reply("Brief.")]
+    replies = [Reply("First."), Reply("Second."), *[Reply(error=BUSY), Reply("First.")] * 2, Reply("Brief.")]
     async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         drawer = await inspect_chain(server, page)
@@ -125,6 +126,7 @@ async def test_a_draft_that_failed_is_tried_again(browser: Browser, tmp_path: Pa
         await drawer.get_by_label("sys_prompt", exact=True).fill("Be brief")
         await drawer.get_by_role("button", name="Run again from here with the draft").click()
         card = page.locator(".error-card")
+        await expect(card.locator(".hint")).to_have_text("Try again. If it stays, look at the node.")
         await card.get_by_role("button", name="Retry").click()
         await expect(page.locator(".sessions li")).to_have_count(3)
         await expect(card).to_be_visible()
