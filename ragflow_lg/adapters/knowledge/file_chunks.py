@@ -44,7 +44,8 @@ def split_file(file: FileText, tokens: int, overlap: int) -> list[TextChunk]:
     for page in file.pages:
         sections = list(_split_sections(page)) if file.has_headings else [_Section((page.title,), 1, page.text)]
         for index, section in enumerate(sections):
-            prefix = " > ".join(filter(None, section.headings))
+            headings = (heading.replace(" > ", " › ") for heading in section.headings)
+            prefix = " > ".join(filter(None, headings))
             line, start, end = section.first_line, 0, 0
             for part in splitter.split_text(section.text):
                 # It ends after the last one, and does not repeat more than the overlap, at four characters a token.

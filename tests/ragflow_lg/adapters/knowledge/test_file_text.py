@@ -380,6 +380,7 @@ def test_a_heading_starts_a_chunk_and_precedes_its_text() -> None:
         ("# Guide\n## Part\nOne.", ["Guide > Part\nOne."]),
         ("# Guide\n## Part\n## Other\nOne.", ["Guide > Part", "Guide > Other\nOne."]),
         ("# Guide\n## Part", ["Guide > Part"]),
+        ("# Guide\n## File > Open\nOne.", ["Guide > File › Open\nOne."]),
         ("## Part\n# Guide\nOne.", ["Part", "Guide\nOne."]),
     ],
 )
