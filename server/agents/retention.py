@@ -31,29 +31,25 @@ _DAY_MS = 86_400_000
 logger = logging.getLogger(__name__)
 
 
-async def delete_session(app_state: AppState, tenant: str, agent_id: str, session_id: str, /, **details: str) -> bool:
+async def delete_session(app_state: AppState, tenant: str, agent_id: str, session_id: str, /, **details: str) -> None:
     """Delete a session; see `delete_stored_session`. ``details`` are for the audit log."""
-    is_known = await delete_stored_session(app_state.database, app_state.store, tenant, agent_id, session_id)
+    await delete_stored_session(app_state.database, app_state.store, tenant, agent_id, session_id)
     audit("session.deleted", agent=agent_id, session=session_id, **details)
-    return is_known
 
 
-async def delete_stored_session(database: Database, store: Store, tenant: str, agent_id: str, session_id: str) -> bool:
-    """Delete everything stored for a session. Return whether the database had it.
+async def delete_stored_session(database: Database, store: Store, tenant: str, agent_id: str, session_id: str) -> None:
+    """Delete everything stored for a session.
 
     Runs that copies of the session show go to one of these, with their traces, but without their steps.
 
     Raises:
         ConflictError: If the session has a run in progress.
     """
-    sessions = SessionRepository(database, tenant)
-    heirs = await sessions.heirs(session_id)
-    kept = [put for run_id, heir in heirs.items() async for put in _read_kept(store, run_id, heir)]
-    await store.delete_session(session_id)
-    is_known = await sessions.delete(agent_id, session_id, heirs)
-    for put in kept:
-        await put()
-    return is_known
+    async with SessionRepository(database, tenant).deleting(agent_id, session_id) as heirs:
+        kept = [put for run_id, heir in heirs.items() async for put in _read_kept(store, run_id, heir)]
+        await store.delete_session(session_id)
+        for put in kept:
+            await put()
 
 
 async def _read_kept(store: Store, run_id: str, heir: str) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
@@ -82,7 +78,8 @@ async def delete_old_sessions(app_state: AppState) -> int:
         for tenant, agent_id, session_id in page:
             with suppress(ConflictError):
                 details = {"tenant": tenant, "reason": "retention"}
-                count += await delete_session(app_state, tenant, agent_id, session_id, **details)
+                await delete_session(app_state, tenant, agent_id, session_id, **details)
+                count += 1
         last = page[-1][2]
     return count
 

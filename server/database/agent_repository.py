@@ -121,7 +121,7 @@ class AgentRepository(TenantRepository[AgentRow]):
         """
         selection = select(SessionRow.id).where(*self._mine(SessionRow, agent_id=agent_id))
         async with self._database.writing() as db:
-            agent = await db.scalar(self._select(id=agent_id))
+            agent = await db.scalar(self._select(id=agent_id).with_for_update())
             if agent is None:
                 return None
             sessions = list(await db.scalars(selection))

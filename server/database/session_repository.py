@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec import Struct
@@ -14,6 +15,7 @@ from ragflow_lg.server.database.database import Database, TenantRepository, matc
 from ragflow_lg.server.database.tables import (
     OPEN,
     TITLE_CHARS,
+    AgentRow,
     FeedbackRow,
     MessageRow,
     PauseTimeoutRow,
@@ -24,7 +26,7 @@ from ragflow_lg.server.database.tables import (
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession
 
-    from ragflow_lg.server.database.tables import AgentRow, VersionRow
+    from ragflow_lg.server.database.tables import VersionRow
     from ragflow_lg.services.chat import Usage
 
 MAX_OF_CONVERSATION = 20
@@ -183,28 +185,31 @@ class SessionRepository(TenantRepository[SessionRow]):
             rows += await self._database.all(earlier.order_by(MessageRow.session_id, MessageRow.number))
         return rows
 
-    async def heirs(self, session_id: str) -> dict[str, str]:
-        """Return, by run, another session that shows the run: it has copied messages of this one."""
-        runs = select(RunRow.id).where(*self._mine(RunRow, session_id=session_id))
-        shown = select(MessageRow.run_id, func.min(MessageRow.session_id)).where(
-            *self._mine(MessageRow, run_id=runs), MessageRow.session_id != session_id
-        )
-        return dict(await self._database.rows(shown.group_by(MessageRow.run_id)))
+    @asynccontextmanager
+    async def deleting(self, agent_id: str, session_id: str) -> AsyncGenerator[dict[str, str]]:
+        """Delete one of an agent's sessions and its messages after the block, unless it raises.
 
-    async def delete(self, agent_id: str, session_id: str, heirs: Mapping[str, str] | None = None) -> bool:
-        """Delete one of an agent's sessions and its messages. Return whether it existed.
-
-        The runs in ``heirs`` go to other sessions, with the feedback on them.
+        Yields, by run, another session that shows the run, because it has copied messages of this one. It gets the run,
+        with the feedback on it. Until then, no other session of the agent is deleted.
         """
         async with self._database.writing() as db:
-            is_known = await db.scalar(self._select(agent_id=agent_id, id=session_id)) is not None
-            if is_known:
-                for run_id, heir in (heirs or {}).items():
-                    run, feedback = self._mine(RunRow, id=run_id), self._mine(FeedbackRow, run_id=run_id)
-                    await db.execute(update(RunRow).where(*run).values(session_id=heir))
-                    await db.execute(update(FeedbackRow).where(*feedback).values(session_id=heir))
-                await delete_session_rows(db, self._tenant, session_id)
-            return is_known
+            await db.scalar(select(AgentRow.id).where(*self._mine(AgentRow, id=agent_id)).with_for_update())
+            runs = select(RunRow.id).where(*self._mine(RunRow, session_id=session_id))
+            shown = select(MessageRow.run_id, func.min(MessageRow.session_id)).where(
+                *self._mine(MessageRow, run_id=runs), MessageRow.session_id != session_id
+            )
+            heirs = dict(list(await db.execute(shown.group_by(MessageRow.run_id))))
+            yield heirs
+            for run_id, heir in heirs.items():
+                run, feedback = self._mine(RunRow, id=run_id), self._mine(FeedbackRow, run_id=run_id)
+                await db.execute(update(RunRow).where(*run).values(session_id=heir))
+                await db.execute(update(FeedbackRow).where(*feedback).values(session_id=heir))
+            await delete_session_rows(db, self._tenant, session_id)
+
+    async def delete(self, agent_id: str, session_id: str) -> None:
+        """Delete one of an agent's sessions and its messages; see `deleting`."""
+        async with self.deleting(agent_id, session_id):
+            pass
 
 
 def _cut_around(content: str, text: str) -> str:

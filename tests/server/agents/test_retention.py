@@ -1,13 +1,19 @@
 """Old sessions and files are deleted with everything that belongs to them, wherever it is stored."""
 
+import asyncio
 import base64
 import sqlite3
 from pathlib import Path
 from typing import Any
 
 from ragflow_lg.base.ids import thread_of_session
-from ragflow_lg.server.agents.retention import delete_old_files, delete_old_sessions
-from ragflow_lg.services.sessions import hold_lease
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.server.agents.retention import delete_old_files, delete_old_sessions, delete_stored_session
+from ragflow_lg.server.database.database import open_database
+from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
+from ragflow_lg.server.database.tables import RunRow
+from ragflow_lg.services.sessions import RunRecord, hold_lease
+from tests.server.database.rows import agent, message, session
 from tests.server.http.app_server import ECHO, AppServer, start_app
 from tests.stores import fresh_prefix, redis_client, redis_keys
 
@@ -94,3 +100,25 @@ async def test_old_files_are_deleted(tmp_path: Path) -> None:
         assert await delete_old_files(server.app_state) == 1
         assert [path.name for path in (tmp_path / "files").rglob("*") if path.is_file()] == [ids[1]]
         assert set(rows_with(tmp_path, ids[0])) == set()
+
+
+async def test_runs_go_to_a_session_that_stays_while_others_are_deleted(database_url: str) -> None:
+    async with open_store("memory://") as store, open_database(database_url) as one, open_database(database_url) as two:
+        sessions, runs = SessionRepository(one, "t"), RunRepository(one, "t")
+        await sessions.add(agent())
+        for number in range(8):
+            origin, fork, kept = [f"{number}{letter}" * 16 for letter in "abc"]
+            for id_ in (origin, fork, kept):
+                shown = message(id_, "x")
+                shown.run_id = f"r{number}"
+                await sessions.add(session(id_), shown)
+            await runs.add(RunRow(id=f"r{number}", agent_id="a1", version_id="v1", session_id=origin, start_ms=1))
+            await store.runs.put(RunRecord(f"r{number}", origin))
+            deletions = [
+                delete_stored_session(each, store, "t", "a1", id_) for each, id_ in ((one, origin), (two, fork))
+            ]
+            await asyncio.gather(*deletions)
+            run, record = await runs.get(f"r{number}"), await store.runs.get(f"r{number}")
+            assert run is not None
+            assert record is not None
+            assert (run.session_id, record.session) == (kept, kept)

