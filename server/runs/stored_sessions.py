@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -25,8 +25,10 @@ PATIENCE_S = 10.0
 """How long a cancelled run may take to release its session."""
 
 
-async def cancel_and_delete(store: Store, session: str, patience_s: float = PATIENCE_S) -> None:
-    """Delete everything stored for a session. A run in progress is cancelled first.
+async def cancel_and_delete(
+    store: Store, session: str, delete: Callable[[str], Awaitable[None]] | None = None, patience_s: float = PATIENCE_S
+) -> None:
+    """Delete everything stored for a session, by default in the store. A run in progress is cancelled first.
 
     Raises:
         CheckpointError: If the store fails.
@@ -35,7 +37,7 @@ async def cancel_and_delete(store: Store, session: str, patience_s: float = PATI
     until = asyncio.get_running_loop().time() + patience_s
     while True:
         try:
-            await store.delete_session(session)
+            await (delete or store.delete_session)(session)
         except ConflictError:
             if asyncio.get_running_loop().time() > until:
                 raise

@@ -5,6 +5,7 @@ Most of them are other names for current routes. The pages get the shapes that t
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, Literal, cast
 
 import msgspec
@@ -15,6 +16,7 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.dsl.compatibility import LONG_PAGES
+from ragflow_lg.server.agents.retention import delete_session
 from ragflow_lg.server.assembly.model_list import ListedModel, list_models
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
@@ -170,9 +172,9 @@ async def reset(body: AgentNamed, request: Request, caller: Caller) -> dict[str,
     app_state = get_app_state(request)
     canvas = await debug_routes.reset_agent(body.id, request, caller)
     sessions = SessionRepository(app_state.database, caller.tenant)
+    delete = partial(delete_session, app_state, caller.tenant, body.id)
     for session in await sessions.of_conversation(body.id, caller.tenant, _name_conversation(body.id)):
-        await cancel_and_delete(app_state.store, session.id)
-        await sessions.delete(body.id, session.id)
+        await cancel_and_delete(app_state.store, session.id, delete)
     return canvas
 
 

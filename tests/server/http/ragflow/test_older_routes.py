@@ -59,8 +59,12 @@ async def test_agents_and_versions(server: AppServer) -> None:
 async def test_turns_of_an_agent(server: AppServer) -> None:
     agent_id = (await save(server, COUNTING))["data"]["id"]
     assert [said(await run(server, "/completion", id=agent_id, query="Hi")) for _ in range(2)] == ["Turn 1", "Turn 2"]
+    last = await run(server, "/completion", id=agent_id, query="Hi")
+    shown = f"{server.url}/native/v1/agents/{agent_id}/runs/{last[-1]['message_id']}"
+    fork = await server.post(f"{shown}/fork", {})
     assert said(await run(server, "/completion", id=agent_id, query="Hi", user_id="ada")) == "Turn 1"
     assert (await send(server, "POST", "/reset", json={"id": agent_id}))["data"]["components"] == COUNTING["components"]
+    assert (await server.get(shown))["session_id"] == fork["session_id"]
     assert said(await run(server, "/completion", id=agent_id, query="Hi")) == "Turn 1"
     await save(server, ECHO, id=agent_id)
     assert said(await run(server, "/completion", id=agent_id, query="Hi")) == "You said Hi"
