@@ -15,6 +15,7 @@ from ragflow_lg.dsl.forms import form_schema
 from ragflow_lg.runs.wire.message_order import HIDDEN_QUESTION
 from ragflow_lg.server.agents.agent_versions import TRIAL_TITLE
 from ragflow_lg.server.database.turn_writer import read_chunks, read_files
+from ragflow_lg.server.http.shared.responses import PAGE_FAILURE
 from ragflow_lg.server.runs.agent_runs import NEVER, Expiry
 from ragflow_lg.server.runs.continuation import NEVER_BEGAN
 
@@ -173,7 +174,7 @@ class VisitRun(BaseModel):
 
     id: str
     status: RunState
-    error: Annotated[str, Field(description="Says that its visitor has stopped it, and nothing else.")]
+    error: Annotated[str, Field(description="Says that its visitor has stopped it, or that it failed.")]
 
 
 class VisitAnswer(BaseModel):
@@ -346,7 +347,8 @@ def build_visit_pause(pause: PauseAnswer, *, is_hidden: bool) -> PauseAnswer:
 async def build_visit_run(control: RunControl, run: RunRow) -> VisitRun:
     """Build the answer that says how a run has ended, for a visitor."""
     status = cast("RunState", await control.state(run))
-    return VisitRun(id=run.id, status=status, error=run.error if run.error == CANCELLED_TEXT else "")
+    error = PAGE_FAILURE if status == "failed" else run.error if run.error == CANCELLED_TEXT else ""
+    return VisitRun(id=run.id, status=status, error=error)
 
 
 async def build_session_answers(control: RunControl, sessions: Sequence[SessionRow]) -> list[SessionAnswer]:

@@ -21,7 +21,6 @@ from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.openai.openai_routes import ChatBody, complete_as_openai
 from ragflow_lg.server.http.ragflow.ragflow_1_frames import AnswerCollector1, FrameBuilder1
 from ragflow_lg.server.http.ragflow.ragflow_frames import (
-    PAGE_FAILURE,
     AnswerCollector,
     Forwarding,
     FrameBuilder,
@@ -39,7 +38,7 @@ from ragflow_lg.server.http.shared.event_stream import (
 )
 from ragflow_lg.server.http.shared.ragflow_1 import speaks_1
 from ragflow_lg.server.http.shared.ragflow_routes import Fields, Flag, Text, make_router, with_examples
-from ragflow_lg.server.http.shared.responses import respond_plain, to_request_error
+from ragflow_lg.server.http.shared.responses import PAGE_FAILURE, respond_plain, to_request_error
 from ragflow_lg.server.http.shared.turn_sessions import (
     QuestionFields,
     build_turn_request,
@@ -359,7 +358,7 @@ class CompletionResponder(Struct, frozen=True):
         """Return the frames of a turn that is refused after it has waited."""
         if self.position.has_ids and isinstance(error, StreamInterruptedError):
             return []  # no end event, so that the client repeats its request
-        failure = build_error_frame(describe_failure(error, self.forwarding), current_notes().session)
+        failure = build_error_frame(describe_failure(error, self.forwarding), current_notes().session, self.forwarding)
         frame = ragflow_frame(failure)
         return [frame, *([self.end] if self.end else ())]
 
@@ -385,7 +384,7 @@ class CompletionResponder(Struct, frozen=True):
                     )
                     page = await anext(pages, None)
             if self.forwarding == "page" and not frames.has_ended:
-                yield ragflow_frame(build_error_frame(PAGE_FAILURE, envelope.session_id))
+                yield ragflow_frame(build_error_frame(PAGE_FAILURE, envelope.session_id, self.forwarding))
             elif not frames.has_ended and (failure := await self._find_failure(turn)) is not None:
                 raise failure
         except RagflowLgError as error:

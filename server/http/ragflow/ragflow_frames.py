@@ -15,6 +15,7 @@ from ragflow_lg.runs.wire.wire_events import (
     WorkflowFinished,
 )
 from ragflow_lg.server.http.shared.ragflow_1 import speaks_1
+from ragflow_lg.server.http.shared.responses import PAGE_FAILURE
 
 if TYPE_CHECKING:
     from ragflow_lg.runs.wire.wire_events import Envelope, WireEvent
@@ -31,14 +32,11 @@ _SENT: dict[Forwarding, tuple[type[Any], ...]] = {
 }
 """The kinds of events that are sent; an empty tuple for all."""
 
-PAGE_FAILURE = "The agent failed. Its owner can see the reason."
-"""The only text about a failed node or service that visitors receive. The reason may name hosts and contain values."""
 
-
-def build_error_frame(message: str, session_id: str) -> dict[str, Any]:
-    """Build the frame for an error. That of 1.0 names the session."""
-    session = {"task_id": session_id, "session_id": session_id} if speaks_1() else {}
-    return {"code": 500, "message": message, "data": False, **session}
+def build_error_frame(message: str, session_id: str, forwarding: Forwarding = "all") -> dict[str, Any]:
+    """Build the frame for an error. It names the session in 1.0, and for visitors, whose first message may fail."""
+    names = ("task_id", "session_id") if speaks_1() else ("session_id",) if forwarding == "page" else ()
+    return {"code": 500, "message": message, "data": False, **dict.fromkeys(names, session_id)}
 
 
 def describe_failure(error: RagflowLgError, forwarding: Forwarding) -> str:
@@ -89,7 +87,7 @@ class FrameBuilder:
         """Return the frames for an error. RAGFlow's SDK and the oldest clients fail on error frames."""
         ends_message = is_of_run or self.forwarding == "messages"
         envelope = self.envelope
-        error = build_error_frame(message, envelope.session_id)
+        error = build_error_frame(message, envelope.session_id, self.forwarding)
         return [envelope.wrap(Message(f"{prefix}{message}")), envelope.wrap(MessageEnd()) if ends_message else error]
 
 

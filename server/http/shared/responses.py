@@ -30,6 +30,8 @@ JSON = "application/json"
 _SHOWN_STATUSES = frozenset({401, 408, 413, 429, 431})
 """Refusals that also set the HTTP status, as server failures do. All others have status 200, as in RAGFlow."""
 _FAILED = 100
+PAGE_FAILURE = "The agent failed. Its owner can see the reason."
+"""The only text about a failed node or service that visitors receive. The reason may name hosts and contain values."""
 
 
 def encode_json(value: Any) -> bytes:

@@ -100,7 +100,7 @@ function EmbeddedChat({ agent, apiKey }) {
       const show = (/** @type {import("./turn.js").Turn} */ now) => {
         hasBegun = true;
         if (running.current !== control) return;
-        if (now.sessionId) go(now.sessionId); // a failure does not say it
+        if (now.sessionId) go(now.sessionId);
         setTurn(now);
       };
       show(await playPublic(api, agent, first, body, show, control.signal));

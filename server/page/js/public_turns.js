@@ -66,11 +66,11 @@ export async function reopenPublic(api, agent, session, signal, onProblem) {
 
 /** @param {Turn} turn @param {any} frame A frame of RAGFlow. @returns {Turn} */
 function foldPublic(turn, frame) {
+  const known = { ...turn, sessionId: frame.session_id || turn.sessionId };
   if (frame.code) {
     const text = turn.shown.text.replace(`Error 102: ${frame.message}`, ""); // it was sent as a text before
-    return { ...turn, status: "failed", error: String(frame.message), shown: { ...turn.shown, text } };
+    return { ...known, status: "failed", error: String(frame.message), shown: { ...turn.shown, text } };
   }
-  const known = { ...turn, sessionId: frame.session_id || turn.sessionId };
   if (frame.event === "user_inputs") {
     const pause = { id: `${frame.message_id}-${turn.pauses.length}`, node: "", tips: frame.data.tips, fields: frame.data.inputs };
     return { ...known, status: "waiting", pauses: [...turn.pauses, pause] };

@@ -165,6 +165,13 @@ async def test_visitors_answer_each_form_and_keep_their_conversation(browser: Br
         await expect(page.locator(".error-card")).to_be_visible()
         await page.reload()
         await expect(page.locator(".message.user")).to_have_text(["A story", "Another"])
+        await again.click()
+        await ask(page, "A song")  # the first message fails
+        failure = "The agent failed. Its owner can see the reason."
+        await expect(page.locator(".error-card")).to_contain_text(failure)
+        await page.reload()
+        await expect(page.locator(".error-card")).to_contain_text(failure)
+        await expect(page.locator(".message.user")).to_have_text(["A song"])
         opened.expected += ["status of 404", "status of 503"]
 
 
