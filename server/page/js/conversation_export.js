@@ -10,7 +10,7 @@ function plainLine(text) {
 }
 
 /** @param {string} title @param {any[]} messages @returns {string} */
-export function toMarkdown(title, messages) {
+function toMarkdown(title, messages) {
   const parts = messages.map((message) => {
     const sources = Object.entries(citedChunks(message)).map(([number, chunk]) =>
       `- [ID:${number}] ${plainLine(String(chunk.document_name ?? t("source")))}`);

@@ -52,7 +52,7 @@ export function DraftEditor({ api, node, draft, newest, order, titleOf, canRerun
   if (!known) return null;
   const changed = changedNodes(draft);
   const isNew = changedNodes({ base: newest ?? draft.base, dsl: draft.dsl }).length > 0;
-  return html`<section class="tool edit" aria-label=${t("editDraft")}>
+  return html`<section class="tool" aria-label=${t("editDraft")}>
     <p class="hint">${t("editHint")}</p>
     ${component && html`<${ParamsForm} key=${`${node}-${form}`} component=${component} params=${known.params}
       onChange=${(/** @type {any} */ params) => onDraft(withParams(draft.dsl, node, params))} />`}
@@ -91,7 +91,7 @@ function ParamsForm({ component, params, onChange }) {
   const more = [...own.filter((name) => !main.includes(name)), ...names.filter((name) => component.common.includes(name))];
   const fields = (/** @type {string[]} */ chosen) => html`<${SchemaFields} id="params" names=${chosen} schema=${schema}
     definitions=${schema.$defs ?? {}} value=${params} help=${help} onChange=${onChange} />`;
-  return html`<form class="params" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
+  return html`<form onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
     ${fields([...main].sort((one, other) => rank(one) - rank(other)))}
     <details><summary>${t("moreParams")}</summary>${fields(more)}</details></form>`;
 }

@@ -21,7 +21,7 @@ export function filePath(address) {
 }
 
 /** @param {any} file What a Message names: a download of a node, or the attachment that it wrote. @returns {string} */
-export function fileName(file) {
+function fileName(file) {
   return String(file.filename ?? file.file_name ?? file.name ?? t("download"));
 }
 

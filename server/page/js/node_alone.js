@@ -33,7 +33,7 @@ export function NodeAlone({ api, agent, node, runId, inputs, dsl }) {
       setBusy(false);
     }
   };
-  return html`<section class="tool alone" aria-label=${t("runAlone")}>
+  return html`<section class="tool" aria-label=${t("runAlone")}>
     <form onSubmit=${run}>
       <p class="hint">${t(runId ? "runAloneHint" : "runAloneFresh")} ${dsl ? t("withDraft") : ""}</p>
       ${names.map((name, at) => html`<div class="field" key=${name}><label for=${`alone-${at}`}>${name}</label>

@@ -5,7 +5,7 @@ import { Icon } from "./icons.js";
 import { t } from "./texts.js";
 
 /** @typedef {"graph"|"run"|"values"} View */
-export const VIEWS = /** @type {View[]} */ (["graph", "run", "values"]);
+const VIEWS = /** @type {View[]} */ (["graph", "run", "values"]);
 /** @type {Record<View, string>} */
 const ICONS = { graph: "git-branch", run: "history", values: "database" };
 

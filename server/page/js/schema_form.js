@@ -11,7 +11,7 @@ const LONG = 80;
  * Return what a schema accepts, without the alternatives that only make it lenient.
  * @param {any} schema @param {Record<string, any>} definitions @returns {any}
  */
-export function plainSchema(schema, definitions) {
+function plainSchema(schema, definitions) {
   let found = schema ?? {};
   for (let depth = 0; depth < 8; depth++) {
     if (found.$ref) found = definitions[String(found.$ref).split("/").at(-1) ?? ""] ?? {};

@@ -33,7 +33,7 @@ export function ShareDialog({ api, path, isShared, onChange, onClose }) {
     }
   };
   const note = link ? "shareOnce" : isRevoked ? "shareRevoked" : isShared ? "shareThere" : "";
-  return html`<${Dialog} label=${t("shareTalk")} onClose=${onClose}><div class="question share">
+  return html`<${Dialog} label=${t("shareTalk")} onClose=${onClose}><div class="question">
     <p>${t("shareWho")}</p>
     <p class="hint">${t("shareNot")}</p>
     ${link && html`<${CopyLine} key=${link} link=${link} />`}

@@ -17,7 +17,7 @@ let library = null;
  * Return the parts of both texts. Very long texts are compared up to a limit, and for half a second at most.
  * @param {string} before @param {string} after @returns {Promise<Part[]>}
  */
-export async function compareTexts(before, after) {
+async function compareTexts(before, after) {
   library ??= import("../vendor/diff.js");
   const { diffMain, diffCleanupSemantic } = await library;
   const parts = diffMain(before.slice(0, MAX_CHARS), after.slice(0, MAX_CHARS), { diffTimeout: SECONDS });

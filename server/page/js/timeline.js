@@ -96,7 +96,7 @@ function TimelineRow({ row, usage, gave, isChosen, start, length, onSelect, onSt
  * @param {any} outputs @param {(node: string) => string} titleOf
  * @param {string} [thinking] What a Message may begin with, as RAGFlow's do. @returns {string}
  */
-export function gaveOf(outputs, titleOf, thinking = "") {
+function gaveOf(outputs, titleOf, thinking = "") {
   if (!outputs) return "";
   if (Array.isArray(outputs._next) && outputs._next.length) return outputs._next.map(titleOf).join(", ");
   const values = Object.entries(outputs).filter(([name, value]) =>

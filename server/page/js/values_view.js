@@ -150,7 +150,7 @@ function Variable({ variable, title, branchOf, text, onEdit, Difference }) {
           ${branchOf && html`<p class="hint">${t("branchStays")}</p>`}`
       : isText
         ? html`<${Difference} before=${before} after=${value} />`
-        : html`${(change === "changed" || change === "removed") && html`<pre tabindex="0" class="before"><del>${toText(before)}</del></pre>`}
+        : html`${(change === "changed" || change === "removed") && html`<pre tabindex="0"><del>${toText(before)}</del></pre>`}
           ${change !== "removed" && html`<pre tabindex="0">${toText(value)}</pre>`}`}
   </article>`;
 }
