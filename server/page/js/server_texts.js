@@ -1,7 +1,5 @@
 /** What the codes and names that the server sends mean in 中文. The server's own texts are English. */
 
-import { HELP_TEXTS } from "./help_texts.js";
-
 /** @type {Record<string, Record<string, string>>} */
 export const SERVER_TEXTS = {
   findings: {
@@ -251,5 +249,4 @@ export const SERVER_TEXTS = {
     variables: "变量",
     visual_files_var: "视觉输入变量",
   },
-  help: HELP_TEXTS,
 };

@@ -156,7 +156,10 @@ let meanings = {};
 
 /** Load what the server's codes mean, if the page is in 中文. Without it, the server's own words are shown. */
 export async function loadMeanings() {
-  if (chosen === "zh") meanings = await import("./server_texts.js").then((loaded) => loaded.SERVER_TEXTS, () => meanings);
+  if (chosen !== "zh") return;
+  const help = import("./help_texts.js").then((loaded) => loaded.HELP_TEXTS, () => meanings.help);
+  const others = import("./server_texts.js").then((loaded) => loaded.SERVER_TEXTS, () => meanings);
+  meanings = { ...await others, help: await help };
 }
 
 /**

@@ -64,7 +64,9 @@ window.views = (() => {
     if (!find()) document.querySelector(".top .menu > button").click();
     await frame();
     find().click();
-    if (location.protocol !== "file:") await import("/page/js/server_texts.js"); // a run file has no server
+    if (location.protocol !== "file:") { // a run file has no server
+      for (const name of ["help_texts", "server_texts"]) await import(`/page/js/${name}.js`);
+    }
     await frame();
   };
   /** What is wrong with the focus: it must be somewhere, in sight, and with a line around it. */
