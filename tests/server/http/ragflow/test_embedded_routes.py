@@ -231,7 +231,8 @@ async def test_visitors_read_only_their_own_sessions(server: AppServer, monkeypa
         ("user", "Hi"),
         ("assistant", "Fine."),
     ]
-    assert [(run["status"], run["error"]) for run in shown["runs"]] == [("failed", ""), ("succeeded", "")]
+    failure = "The agent failed. Its owner can see the reason."
+    assert [(run["status"], run["error"]) for run in shown["runs"]] == [("failed", failure), ("succeeded", "")]
     assert "4711" not in read_by_one.text
     places = [(session, other), (session, beta), ("0" * 32, one)]
     answers = [await read(agent, *place) for place in places]
