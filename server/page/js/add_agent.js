@@ -52,6 +52,9 @@ export function AddDialog({ api, draft, onClose, onOpen }) {
   const [title, setTitle] = useState(draft.title);
   const [problem, setProblem] = useState("");
   const { runs, diagnostics } = draft.check;
+  // An agent that lacks only MCP servers is added: its page says so until the settings have them.
+  const errors = diagnostics.filter((/** @type {any} */ { severity }) => severity === "error");
+  const canAdd = runs || errors.every((/** @type {any} */ { code }) => code === "mcp-server-unknown");
   const create = async (/** @type {Event} */ event) => {
     event.preventDefault();
     try {
@@ -61,14 +64,15 @@ export function AddDialog({ api, draft, onClose, onOpen }) {
     }
   };
   return html`<${Dialog} label=${t("addAgent")} onClose=${onClose}><form class="add" onSubmit=${create}>
-    <p class="verdict" data-runs=${runs}><${Icon} name=${runs ? "circle-check" : "circle-x"} /><b>${t(runs ? "canRun" : "cannotRun")}</b></p>
-    ${runs && html`<div class="field"><label for="draft-title">${t("title")}</label>
+    <p class="verdict" data-runs=${runs}><${Icon} name=${runs ? "circle-check" : canAdd ? "alert-triangle" : "circle-x"} />
+      <b>${t(runs ? "canRun" : canAdd ? "missing" : "cannotRun")}</b></p>
+    ${canAdd && html`<div class="field"><label for="draft-title">${t("title")}</label>
       <input id="draft-title" autofocus value=${title} required onInput=${(/** @type {any} */ e) => setTitle(e.target.value)} /></div>`}
     ${diagnostics.length > 0 && html`<ul class="findings" aria-label=${t("findings")}>${groupFindings(diagnostics).map((group) => html`
       <${Finding} group=${group} />`)}</ul>`}
     <${Problem} text=${problem} />
     <footer class="row"><button type="button" onClick=${onClose}>${t("cancel")}</button>
-      <button class="primary" disabled=${!runs}>${t("create")}</button></footer>
+      <button class="primary" disabled=${!canAdd}>${t("create")}</button></footer>
   </form><//>`;
 }
 
@@ -80,6 +84,5 @@ function Finding({ group }) {
   return html`<li data-severity=${severity}><${Icon} name=${ICONS[severity]} label=${t(`severity-${severity}`)} />
     <div>${meaning ? html`<${OwnWords} meaning=${meaning} text=${[message, hint].filter(Boolean).join(" ")} />`
       : html`<span>${message}</span>${hint && html`<span class="hint"> ${hint}</span>`}`}
-      ${code === "mcp-server-unknown" && html` <a href="#/settings">${t("addServer")}</a>`}
       <span class="hint place"><code>${code}</code> ${places.filter(Boolean).join(", ")}</span></div></li>`;
 }
