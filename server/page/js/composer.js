@@ -76,8 +76,8 @@ export function Composer({ place = "", begin, inputs, onInputs, isFirst, isBusy,
           onClick=${() => setShown(!isShown)}>${t("inputs")}</button>`}</span>
         ${isBusy && onStop
           ? html`<button type="button" class="primary icon-button" aria-label=${t("stop")} title=${t("stop")} onClick=${onStop}><${Icon} name="square" /></button>`
-          : isTask ? html`<button class="primary" disabled=${isWaiting}>${t("start")}</button>`
-            : html`<button class="primary icon-button" aria-label=${t("send")} title=${t("send")} disabled=${isWaiting}><${Icon} name="arrow-up" /></button>`}
+          : isTask ? html`<button class="primary" disabled=${isWaiting || isBusy}>${t("start")}</button>`
+            : html`<button class="primary icon-button" aria-label=${t("send")} title=${t("send")} disabled=${isWaiting || isBusy}><${Icon} name="arrow-up" /></button>`}
       </div>
     </div>
     ${isLate ? html`<p class="hint" role="status">${t("waitForAnswer")}</p>`
