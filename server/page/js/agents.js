@@ -107,9 +107,10 @@ function useLacks(api, agents) {
     let isShown = true;
     const ask = async () => {
       for (const { id } of agents ?? []) {
-        const needs = await api.request(api.path(id, "needs")).catch(() => null);
+        const needs = await api.request(api.path(id, "needs"))
+          .catch(({ details }) => details?.diagnostics && { missing: details.diagnostics });
         if (!isShown) return;
-        const missing = needs?.missing.filter((/** @type {any} */ need) => need.state === "missing") ?? [];
+        const missing = needs?.missing.filter((/** @type {any} */ { state, code }) => state === "missing" || code === "mcp-server-unknown");
         if (needs) setLacks((known) => ({ ...known, [id]: needs.ready ? 0 : missing.length }));
       }
     };
