@@ -59,7 +59,7 @@ export function Chat(props) {
       ${isAway && html`<button type="button" class="newest" onClick=${toEnd}>
         <${Icon} name="arrow-down" /> ${t("newest")}</button>`}
       ${isOffline && !isBusy && html`<p class="offline" role="status">${t("offline")}</p>`}
-      ${hasBox && html`<${Composer} place=${place} begin=${begin} inputs=${inputs} onInputs=${onInputs} isFirst=${isFirst} isBusy=${isBusy} isOffline=${isOffline}
+      ${hasBox && html`<${Composer} place=${place} begin=${begin} inputs=${inputs} onInputs=${onInputs} isFirst=${isFirst} isBusy=${isBusy} isLoading=${isLoading} isOffline=${isOffline}
         isWaiting=${isWaiting} problems=${isWaiting ? {} : problems} onSend=${send} onStop=${actions.onStop} />`}
     </div>
   </section>`;

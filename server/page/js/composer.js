@@ -29,11 +29,11 @@ function useWritten(place) {
 
 /**
  * @param {{place?: string, begin: import("./begin.js").Begin | null, inputs: Record<string, any>,
- *   onInputs: (inputs: any) => void, isFirst: boolean, isBusy: boolean, isOffline?: boolean, isWaiting: boolean,
- *   problems: Record<string, string>, onSend: (text: string, files: File[]) => Promise<boolean | void>,
+ *   onInputs: (inputs: any) => void, isFirst: boolean, isBusy: boolean, isLoading?: boolean, isOffline?: boolean,
+ *   isWaiting: boolean, problems: Record<string, string>, onSend: (text: string, files: File[]) => Promise<boolean | void>,
  *   onStop?: () => void}} props `place` names the conversation; `onSend` returns false if nothing has been sent.
  */
-export function Composer({ place = "", begin, inputs, onInputs, isFirst, isBusy, isOffline, isWaiting, problems, onSend, onStop }) {
+export function Composer({ place = "", begin, inputs, onInputs, isFirst, isBusy, isLoading, isOffline, isWaiting, problems, onSend, onStop }) {
   const { text, files, setText, setFiles } = useWritten(place);
   const [isShown, setShown] = useState(false);
   const [isLate, setLate] = useState(false);
@@ -45,8 +45,8 @@ export function Composer({ place = "", begin, inputs, onInputs, isFirst, isBusy,
   const dropping = useDropping((dropped) => !isWaiting && setFiles((all) => [...all, ...dropped]));
   useEffect(() => { if (!isBusy) setLate(false); }, [isBusy]);
   const send = async () => {
-    if (isBusy) setLate(Boolean(text.trim()));
-    if (isBusy || isOffline || isWaiting || !isReady) return;
+    if (isBusy && !isLoading) setLate(Boolean(text.trim()));
+    if (isBusy || isLoading || isOffline || isWaiting || !isReady) return;
     setText("");
     setFiles([]);
     setShown(false);
@@ -76,8 +76,8 @@ export function Composer({ place = "", begin, inputs, onInputs, isFirst, isBusy,
           onClick=${() => setShown(!isShown)}>${t("inputs")}</button>`}</span>
         ${isBusy && onStop
           ? html`<button type="button" class="primary icon-button" aria-label=${t("stop")} title=${t("stop")} onClick=${onStop}><${Icon} name="square" /></button>`
-          : isTask ? html`<button class="primary" disabled=${isWaiting || isBusy}>${t("start")}</button>`
-            : html`<button class="primary icon-button" aria-label=${t("send")} title=${t("send")} disabled=${isWaiting || isBusy}><${Icon} name="arrow-up" /></button>`}
+          : isTask ? html`<button class="primary" disabled=${isWaiting || isLoading}>${t("start")}</button>`
+            : html`<button class="primary icon-button" aria-label=${t("send")} title=${t("send")} disabled=${isWaiting || isLoading}><${Icon} name="arrow-up" /></button>`}
       </div>
     </div>
     ${isLate ? html`<p class="hint" role="status">${t("waitForAnswer")}</p>`

@@ -18,6 +18,7 @@ import { useVersion } from "./versions.js";
 
 /** What is open when the reader has left the agent. */
 const LEFT = "left";
+const RETRY_MS = 3000;
 
 /**
  * Return the state of a conversation, and everything that can be done in it.
@@ -33,7 +34,6 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
   const [isLoading, setLoading] = useState(Boolean(session));
   const running = useRef(/** @type {AbortController | null} */ (null));
   const opened = useRef("");
-  const isMissed = useRef(false); // whether the session could not be loaded
   const { begin, inputs, setInputs, isUnknown } = useBegin(() => api.request(api.path(agent, "begin")), [api, agent], isOffline);
   const notice = useRef(""); // what the next conversation begins with
   const { problem, setProblem, report } = useProblem(isOffline);
@@ -65,10 +65,8 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
     notice.current = "";
     setStoredRun("");
     setLoading(Boolean(session));
-    isMissed.current = false;
     if (session) load();
   }, [session]);
-  useEffect(() => { if (session && !isOffline && isMissed.current) load(); }, [isOffline]);
 
   /** Show what another page has begun in this conversation. */
   const listed = talks.own ? `${talks.own.turns} ${talks.own.status}` : "";
@@ -84,10 +82,13 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
   function load() {
     open(session).catch((error) => {
       if (opened.current !== session) return;
+      if (error.status !== 404) {
+        report(error);
+        setTimeout(() => { if (opened.current === session) load(); }, RETRY_MS);
+        return;
+      }
       setLoading(false);
-      if (error.status === 404) setProblem(GONE);
-      else report(error);
-      isMissed.current = true;
+      setProblem(GONE);
     });
   }
 
@@ -101,7 +102,6 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
     const { stored, run, runs } = await loadWithRun(api, agent, id);
     if (opened.current !== id || running.current !== before) return null;
     setLoading(false);
-    isMissed.current = false;
     talks.note(stored);
     setStoredRun(run?.id ?? "");
     if (stored.version_id !== version?.id) loadVersion(stored.version_id);

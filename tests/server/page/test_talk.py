@@ -277,6 +277,7 @@ async def test_files_are_dropped_and_pasted_and_wait_for_the_server(browser: Bro
         await page.route("**/sessions/*", lambda route: route.abort())
         await page.locator(".sessions li a").first.click()
         await expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
+        await expect(page.get_by_role("button", name="Send")).to_be_disabled()
         await page.unroute("**/sessions/*")
         await expect(page.locator(".message.assistant")).to_contain_text("Read")
         shown.expected.append("net::ERR_")
