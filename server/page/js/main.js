@@ -9,7 +9,7 @@ import { useLayout } from "./layout.js";
 import { Problem } from "./own_words.js";
 import { SettingsView } from "./settings_view.js";
 import { language as chosenLanguage, loadMeanings, switchLanguage, t } from "./texts.js";
-import { forgetUnsent, keepUnsent, restoreUnsent } from "./unsent.js";
+import { dropKept, forgetUnsent, keepUnsent, restoreUnsent } from "./unsent.js";
 import { Workspace } from "./workspace.js";
 
 /** The place of the settings, which no agent can have: ids have 32 digits. */
@@ -41,6 +41,7 @@ function App() {
   useMemo(() => {
     restoreUnsent(key);
     addEventListener("pagehide", () => keepUnsent(owner.current));
+    addEventListener("pageshow", dropKept);
   }, []);
   const take = (/** @type {string} */ given) => {
     if (given && given !== owner.current) forgetUnsent();

@@ -36,8 +36,18 @@ export function keepUnsent(owner) {
   keep(KEPT, kept.length > MAX_KEPT ? "" : kept);
 }
 
-/** @param {string} reader Who has opened the page. */
+/** Leave nothing in the tab while the page is open. */
+export function dropKept() {
+  keep(KEPT, "");
+}
+
+/** Take what was kept out of the tab, which may be copied, or be left by its reader. @param {string} reader */
 export function restoreUnsent(reader) {
-  const { owner, texts } = JSON.parse(readKept(KEPT) || "{}");
-  if (owner === reader) unsent = new Map(texts.map((/** @type {string[]} */ [place, text]) => [place, { text, files: [] }]));
+  const kept = readKept(KEPT);
+  dropKept();
+  try {
+    const { owner, texts } = JSON.parse(kept);
+    const given = texts.map((/** @type {any[]} */ [place, text]) => [String(place), { text: String(text), files: [] }]);
+    if (owner === reader) unsent = new Map(given);
+  } catch { /* nothing was kept, or something else */ }
 }
