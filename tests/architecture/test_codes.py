@@ -131,7 +131,9 @@ async def test_the_page_has_a_chinese_text_for_everything_that_the_server_sends(
 
 def test_the_page_knows_how_services_fail() -> None:
     words = [code for code in chinese_texts()["failures"] if not code.isdigit()]
-    asked = re.search(r"^const FAILURE = /(.+)/;$", (SCRIPTS / "turn_end.js").read_text("utf-8"), re.MULTILINE)
+    asked = re.search(
+        r'^const FAILURE = new RegExp\("(.+)"\);$', (SCRIPTS / "turn_end.js").read_text("utf-8"), re.MULTILINE
+    )
     assert asked is not None
     assert asked[1].split("|") == words
     texts = "".join(source.text for source in sources()).replace("{refused} = ", "context_tokens = ")

@@ -127,7 +127,8 @@ export const SERVER_TEXTS = {
   },
   failures: {
     "context_tokens = ": "内容超出模型的上下文长度。",
-    "did not answer": "未在时限内收到回答。",
+    "did not answer within": "未在时限内收到回答。",
+    "did not answer in time": "未在时限内收到回答。",
     "did not finish within": "未在时限内完成，已停止。",
     "cannot be reached": "无法连接，或连接提前中断。",
     "Cannot connect to": "无法连接。",

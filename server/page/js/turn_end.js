@@ -7,15 +7,18 @@ import { meaningOf, t } from "./texts.js";
 import { STOPPED } from "./turn.js";
 
 const MAX_CAUSE = 240;
-/** @type {[RegExp, string][]} What an error is about, and what helps. */
+/** A service's answer. What follows are the service's words. */
+const STATUS = / answered (\d{3}):/;
+/** @type {[RegExp, string][]} What an error is about, and what helps: by the status, then by our own words. */
 const ADVICE = [
-  [/ answered (408|429|5\d\d):|did not answer|did not finish/, "adviseRetry"],
+  [/^(401|403)$/, "adviseKey"],
+  [/^(408|429|5\d\d)$|did not answer within|did not answer in time|did not finish within/, "adviseRetry"],
   [/dataset|knowledge/i, "adviseDataset"],
   [/api.?key|unauthori[sz]ed|authentication|\b401\b/i, "adviseKey"],
   [/\bmodel\b|provider/i, "adviseModel"],
 ];
 /** The server's own words for what has failed. */
-const FAILURE = /context_tokens = |did not answer|did not finish within|cannot be reached|Cannot connect to|cannot be used/;
+const FAILURE = new RegExp("context_tokens = |did not answer within|did not answer in time|did not finish within|cannot be reached|Cannot connect to|cannot be used");
 
 /**
  * @typedef {{turn: import("./turn.js").Turn, isLast: boolean, isBusy: boolean, onRetry?: () => void, onContinue?: () => void,
@@ -49,7 +52,7 @@ export function TurnEnd(props) {
 /** @param {Props} props */
 function ErrorCard({ turn, onRetry, onShowRun }) {
   const failed = turn.order.map((id) => turn.nodes[id]).find(({ error, status }) => error === turn.error || (error && status === "failed"));
-  const advice = !onShowRun ? onRetry && "adviseVisitor" : (ADVICE.find(([about]) => about.test(turn.error))?.[1] ?? "adviseRetry");
+  const advice = !onShowRun ? onRetry && "adviseVisitor" : adviceFor(turn.error);
   const cause = causeOf(turn.error);
   const title = failed && onShowRun ? t("nodeFailed", { node: failed.title }) : t("turnFailed");
   return html`<section class="error-card" role="alert">
@@ -64,6 +67,12 @@ function ErrorCard({ turn, onRetry, onShowRun }) {
   </section>`;
 }
 
+/** @param {string} error @returns {string} */
+function adviceFor(error) {
+  const status = STATUS.exec(error)?.[1] ?? "";
+  return ADVICE.find(([about]) => about.test(status))?.[1] ?? ADVICE.find(([about]) => about.test(error))?.[1] ?? "adviseRetry";
+}
+
 /** @param {string} error @returns {string} Its first sentences, without options of the command line. */
 function causeOf(error) {
   const sentences = error.split(/(?<=[.!?])\s+/).filter((sentence) => !/--[a-z]|\[providers|settings file/.test(sentence));
@@ -73,6 +82,6 @@ function causeOf(error) {
 
 /** @param {string} cause @param {string} error @returns {string} The cause, in 中文 after what it means, as refusals are. */
 function withMeaning(cause, error) {
-  const failure = FAILURE.exec(error)?.[0] ?? / answered (\d{3}):/.exec(error)?.[1] ?? "";
+  const failure = STATUS.exec(error)?.[1] ?? FAILURE.exec(error)?.[0] ?? "";
   return [!error.includes("\n") && meaningOf("failures", failure), cause].filter(Boolean).join("\n");
 }

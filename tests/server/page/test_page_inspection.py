@@ -16,7 +16,7 @@ from tests.server.page.visits import HOSTILE, ask, choose_action, open_agent, vi
 pytestmark = needs_chromium
 expect.set_options(timeout=60_000)  # the machine may be busy
 
-BUSY = "The model 'x' answered 429: Slow down."
+BUSY = "The model 'x' answered 429: Your API key did too much."
 CHAIN = canvas(
     ("begin", "Begin", {}, ["LLM:0"]),
     ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "{sys.query}"}]}, ["LLM:1"]),
