@@ -189,7 +189,7 @@ class RunManager:
         except StreamUnknownError:
             return False
         if head.player == self.player:
-            return not self._is_gone(self._tasks.get(run_id))
+            return self._is_played_here(run_id)
         return await self.is_alive(head.player)
 
     async def is_alive(self, player: str) -> bool:
@@ -263,7 +263,7 @@ class RunManager:
                 async with aclosing(self.journal.read(run_id, after)) as pages:
                     missed = 0
                     async for page in pages:
-                        missed = 0 if page else await self._look(run_id, task, missed)
+                        missed = 0 if page else await self._look(run_id, missed)
                         events: list[tuple[int, StreamEvent]] = []
                         end: RunEnd | None = None
                         for entry in page:
@@ -390,8 +390,8 @@ class RunManager:
         if not self._away[run_id]:
             del self._away[run_id]
 
-    async def _look(self, run_id: str, task: RunTask | None, missed: int) -> int:
-        """Check that a run without new events is still executed. Return how often its task has been missed."""
+    async def _look(self, run_id: str, missed: int) -> int:
+        """Check that a run without new events is still executed. Return how often it has been missed."""
         if self._queue is not None:
             if self.is_draining:
                 raise _stopping_error(run_id)
@@ -399,14 +399,14 @@ class RunManager:
                 raise interruption_error(run_id)
             return missed + 1
         player = (await self.head(run_id)).player
-        is_there = not self._is_gone(task) if player == self.player else await self.is_alive(player)
+        is_there = self._is_played_here(run_id) if player == self.player else await self.is_alive(player)
         if not is_there and missed + 1 >= MISSED_LOOKS:
             raise interruption_error(run_id)
         return 0 if is_there else missed + 1
 
-    def _is_gone(self, task: RunTask | None) -> bool:
-        """Check whether nothing executes a run of this process."""
-        return task is None or task.task.done()
+    def _is_played_here(self, run_id: str) -> bool:
+        task = self._tasks.get(run_id)
+        return task is not None and not task.task.done()
 
     async def _check_position(self, run_id: str, after: int) -> None:
         tail = await self.journal.tail(run_id)

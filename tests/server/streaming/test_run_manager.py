@@ -17,14 +17,14 @@ from ragflow_lg.base.errors import (
     StreamUnknownError,
 )
 from ragflow_lg.runs.wire.wire_events import Message
-from ragflow_lg.server.streaming.journal import QUEUED, Bounds, RunHead
+from ragflow_lg.server.streaming.journal import LEFT, QUEUED, Bounds, RunHead
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 from ragflow_lg.server.streaming.new_run import NewRun, encode_run
 from ragflow_lg.server.streaming.run_manager import RunManager
 from ragflow_lg.server.streaming.run_queue import open_queue
 from ragflow_lg.server.streaming.run_task import CANCEL, CONTINUE, PlaySpec
 from tests.fakes.scripted_run import ScriptedRun, words
-from tests.server.streaming.journals import OpenJournal, follow_to_end, open_manager
+from tests.server.streaming.journals import OpenJournal, follow_to_end, memory_journal, open_manager
 from tests.server.waiting import wait_while
 from tests.stores import fresh_prefix
 
@@ -223,6 +223,21 @@ async def test_followers_notice_that_a_replica_has_died(open_replica: OpenJourna
         assert seen == [1, 2]
         assert not there.cancel(run_id)
         await dying.aclose()
+
+
+async def test_followers_of_a_left_run_wait_while_it_is_quiet() -> None:
+    """Those who came before it went on were told that its process had stopped."""
+    gate = asyncio.Event()
+    run = ScriptedRun([gate, *words(2)])
+    async with memory_journal() as journal, open_manager(journal) as run_manager:
+        await journal.begin(RunHead(run.envelope, LEFT), is_elsewhere=True)
+        following = asyncio.create_task(follow_to_end(run_manager, run.envelope.message_id))
+        await asyncio.sleep(0.05)
+        await run_manager.start(PlaySpec(run, CONTINUE, previous=LEFT))
+        await asyncio.sleep(0.5)
+        assert not following.done()
+        gate.set()
+        assert [text for _, text in await following] == ["w1", "w2"]
 
 
 class UnreadableReplay:
