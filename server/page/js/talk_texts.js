@@ -12,7 +12,7 @@ export const TALK_TEXTS = {
   shownSteps: ["The server no longer has the events of this run. This is what its log says.", "服务器已不再保存此次运行的事件，以下来自其日志。"],
   stopped: ["Stopped", "已停止"],
   answered: ["answered", "已回答"],
-  goesOn: ["The server stopped. The run goes on from its last step.", "服务器已停止。运行将从最后一步继续。"],
+  goesOn: ["This turn is not over. It goes on from its last step.", "此轮尚未结束，将从最后一步继续。"],
   nothingAnswered: ["The agent has answered nothing.", "智能体没有给出回答。"],
   showNode: ["Show node", "查看节点"],
   nodeFailed: ["{node} failed", "{node} 失败"],
