@@ -59,6 +59,7 @@ class Quotas:
 
         Raises:
             QuotaError: if the tokens of the day are used up. Nothing is stored in that case.
+            RequestError: If the session of the run has been deleted.
         """
         now_ms = self._app_state.now_ms()
         limits = [DailyLimit(find_limits(self._app_state.settings, tenant).tokens_day)]

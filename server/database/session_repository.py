@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 MAX_OF_CONVERSATION = 20
 """How many sessions of a conversation are considered: one more for each message that the user has changed."""
 RUN_PAGE = 100
+NO_SESSION = "Session not found!"
 EXCERPT_CHARS = 60
 """How much of a message is shown before and after what was searched."""
 _NEWEST = (SessionRow.update_ms.desc(), SessionRow.id.desc())
@@ -64,6 +65,15 @@ async def find_older_sessions(database: Database, before_ms: int, after: str, li
     statement = select(SessionRow.tenant, SessionRow.agent_id, SessionRow.id)
     older = statement.where(SessionRow.update_ms < before_ms, SessionRow.id > after)
     return await database.rows(older.order_by(SessionRow.id).limit(limit))
+
+
+async def find_heirs(db: AsyncSession, tenant: str, session_id: str) -> dict[str, str]:
+    """Return, by run of a session, another session that shows the run, because it has copied messages of this one."""
+    runs = select(RunRow.id).where(*matching(RunRow, tenant=tenant, session_id=session_id))
+    shown = select(MessageRow.run_id, func.min(MessageRow.session_id)).where(
+        *matching(MessageRow, tenant=tenant, run_id=runs), MessageRow.session_id != session_id
+    )
+    return dict(list(await db.execute(shown.group_by(MessageRow.run_id))))
 
 
 async def delete_session_rows(db: AsyncSession, tenant: str, session_id: str) -> None:
@@ -189,16 +199,15 @@ class SessionRepository(TenantRepository[SessionRow]):
     async def deleting(self, agent_id: str, session_id: str) -> AsyncGenerator[dict[str, str]]:
         """Delete one of an agent's sessions and its messages after the block, unless it raises.
 
-        Yields, by run, another session that shows the run, because it has copied messages of this one. It gets the run,
-        with the feedback on it. Until then, no other session of the agent is deleted.
+        Yields `find_heirs`: these get the runs, with the feedback on them. Until then, no other session of the agent is
+        deleted, and turns that begin in this one wait: they are then refused.
         """
         async with self._database.writing() as db:
             await db.scalar(select(AgentRow.id).where(*self._mine(AgentRow, id=agent_id)).with_for_update())
-            runs = select(RunRow.id).where(*self._mine(RunRow, session_id=session_id))
-            shown = select(MessageRow.run_id, func.min(MessageRow.session_id)).where(
-                *self._mine(MessageRow, run_id=runs), MessageRow.session_id != session_id
-            )
-            heirs = dict(list(await db.execute(shown.group_by(MessageRow.run_id))))
+            # The order in which `write_turn` locks them.
+            await db.execute(select(RunRow.id).where(*self._mine(RunRow, session_id=session_id)).with_for_update())
+            await db.execute(select(SessionRow.id).where(*self._mine(id=session_id)).with_for_update())
+            heirs = await find_heirs(db, self._tenant, session_id)
             yield heirs
             for run_id, heir in heirs.items():
                 run, feedback = self._mine(RunRow, id=run_id), self._mine(FeedbackRow, run_id=run_id)

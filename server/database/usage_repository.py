@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from sqlalchemy import Select
+from sqlalchemy import Select, select
 from sqlalchemy.exc import IntegrityError
 
-from ragflow_lg.base.errors import DatabaseError
+from ragflow_lg.base.errors import DatabaseError, RequestError
 from ragflow_lg.server.database.database import TenantRepository
-from ragflow_lg.server.database.tables import Row, UsageRow
+from ragflow_lg.server.database.session_repository import NO_SESSION
+from ragflow_lg.server.database.tables import Row, RunRow, SessionRow, UsageRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from sqlalchemy.ext.asyncio import AsyncSession
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -45,6 +48,9 @@ class UsageRepository(TenantRepository[UsageRow]):
         """Count a turn within all limits, and store its run and what else begins with it, in one transaction.
 
         Return the limit that is used up, in which case nothing is stored.
+
+        Raises:
+            RequestError: If the session of the run has been deleted.
         """
         for row in rows:
             row.tenant = self._tenant
@@ -59,6 +65,8 @@ class UsageRepository(TenantRepository[UsageRow]):
                         day.turns += 1
                     else:
                         db.add(UsageRow(tenant=self._tenant, page_key=each.page_key, day=now_ms // DAY_MS, turns=1))
+                await db.flush()  # like `write_turn`, lock days before the session
+                await self._require_sessions(db, rows)
                 db.add_all(rows)
                 return None
         except DatabaseError as error:
@@ -66,6 +74,15 @@ class UsageRepository(TenantRepository[UsageRow]):
                 raise
         # Another replica has just counted the first turn of the day. If it has stored this run, this fails again.
         return await self.begin_turn(limits, now_ms, *rows, is_repeated=True)
+
+    async def _require_sessions(self, db: AsyncSession, rows: Sequence[Row]) -> None:
+        """Check that the sessions of runs are stored, or are among the rows. Until the end, nobody deletes them."""
+        new = {row.id for row in rows if isinstance(row, SessionRow)}
+        for row in rows:
+            if isinstance(row, RunRow) and row.session_id not in new:
+                mine = self._mine(SessionRow, id=row.session_id)
+                if await db.scalar(select(SessionRow.id).where(*mine).with_for_update()) is None:
+                    raise RequestError(NO_SESSION, status=404)
 
     async def add_usage(self, tokens: int, cost: float, now_ms: int) -> None:
         """Add tokens and their cost to the current day of a tenant that has begun a turn in it."""

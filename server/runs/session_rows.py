@@ -25,7 +25,7 @@ from ragflow_lg.server.agents.file_store import FileStore
 from ragflow_lg.server.agents.retention import delete_stored_session
 from ragflow_lg.server.assembly.tenant_settings import DEFAULT_TENANT
 from ragflow_lg.server.database.database import matching
-from ragflow_lg.server.database.session_repository import delete_session_rows
+from ragflow_lg.server.database.session_repository import delete_session_rows, find_heirs
 from ragflow_lg.server.database.tables import (
     FORKED,
     ID_CHARS,
@@ -68,6 +68,10 @@ class ImportRights(Struct, frozen=True):
 MAX_IDS = 1_000_000
 """How many ids of files are looked for in a session."""
 _FOREIGN = "The session, or its agent, belongs to another tenant here: --tenant says who gets the sessions of the file."
+_SHOWN = (
+    "Copies of the session show turns that the file does not contain, and would lose them: {}. Delete these copies "
+    "first, or import the file into another store and database."
+)
 _AT_ONCE = 500
 _TABLES: dict[str, type[Row]] = {
     row.__tablename__: row for row in (AgentRow, VersionRow, SessionRow, MessageRow, RunRow, FeedbackRow)
@@ -209,8 +213,9 @@ class SessionRows:
 
         Raises:
             ValueError: If they are not what `export` writes.
-            ConflictError: If they are of another tenant, the session exists and is not to be replaced, its agent is
-                missing, or the ids, the agent's title or one of its versions belong to something else.
+            ConflictError: If they are of another tenant, the session exists and is not to be replaced, copies of it
+                show runs that would be lost, its agent is missing, or the ids, the agent's title or one of its versions
+                belong to something else.
             DatabaseError: If the database fails.
         """
         if isinstance(line, FileLine):
@@ -229,6 +234,9 @@ class SessionRows:
                         raise ConflictError(_FOREIGN)
                     if owner is not None and kind is SessionRow and not self._rights.replaces:
                         raise ConflictError("The server has messages of the session. To replace it, add --replace.")
+                heirs = await find_heirs(db, session.tenant, session.id)
+                if lost := set(heirs) - {run.id for run in rows["runs"]}:
+                    raise ConflictError(_SHOWN.format(", ".join(sorted({heirs[run] for run in lost}))))
                 await delete_session_rows(db, session.tenant, session.id)
                 await self._put_agent(db, rows)
                 db.add_all([*rows["sessions"], *rows["messages"], *rows["runs"], *rows["feedback"]])

@@ -18,7 +18,7 @@ from ragflow_lg.runs.graph_input import unknown_inputs
 from ragflow_lg.runs.pauses import is_question_field
 from ragflow_lg.server.agents.agent_versions import DRAFT, find_version
 from ragflow_lg.server.database.agent_repository import AgentRepository
-from ragflow_lg.server.database.session_repository import SessionRepository, TurnRows, read_turn_rows
+from ragflow_lg.server.database.session_repository import NO_SESSION, SessionRepository, TurnRows, read_turn_rows
 from ragflow_lg.server.database.tables import AgentRow, SessionRow
 from ragflow_lg.server.http.shared.auth import ApiCaller, get_app_state, get_turns
 from ragflow_lg.server.http.shared.ragflow_1 import speaks_1
@@ -38,8 +38,6 @@ NO_ACCESS = "Make sure you have permission to access the agent."
 NO_OWNER = "Only the owner of the agent is authorized for this operation."
 NO_ACCESS_BEFORE = "Only owner of canvas authorized for this operation."
 """RAGFlow's text up to 0.25.1. Clients of 0.25.1 to 0.25.6 have keys of one kind, so they get both texts."""
-
-_NO_SESSION = "Session not found!"
 
 
 async def load_agent(request: Request, caller: ApiCaller, agent_id: str, *, is_owned: bool = False) -> AgentRow:
@@ -86,7 +84,7 @@ def require_session(agent: AgentRow, session: SessionRow | None, *, foreign: str
         return session
     if session is not None and foreign:
         raise RequestError(foreign, 103, status=404, data=False, has_data=True)
-    raise RequestError(_NO_SESSION, status=404)
+    raise RequestError(NO_SESSION, status=404)
 
 
 def require_own(caller: ApiCaller, session: SessionRow) -> SessionRow:
@@ -94,7 +92,7 @@ def require_own(caller: ApiCaller, session: SessionRow) -> SessionRow:
     if caller.reaches(session):
         return session
     audit("session.refused", session=session.id)
-    raise RequestError(_NO_SESSION, status=404)
+    raise RequestError(NO_SESSION, status=404)
 
 
 def _read_inputs(value: Any) -> Any:

@@ -1,11 +1,14 @@
 import asyncio
 
+import pytest
+
+from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.database import Database, open_database
 from ragflow_lg.server.database.feedback_repository import FeedbackRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionQuery, SessionRepository
 from ragflow_lg.server.database.tables import FeedbackRow, RunRow
 from ragflow_lg.server.database.usage_repository import DAY_MS, DailyLimit, UsageRepository
-from tests.server.database.rows import message, session
+from tests.server.database.rows import agent, message, session
 
 
 async def test_sessions_are_filtered_and_ordered(database: Database) -> None:
@@ -37,6 +40,7 @@ def run(number: int) -> RunRow:
 
 async def test_tokens_are_counted_by_day(database: Database) -> None:
     usage, limits = UsageRepository(database, "t"), [DailyLimit(100)]
+    await SessionRepository(database, "t").add(session("s"))
     assert await usage.begin_turn(limits, 5 * DAY_MS, run(1)) is None
     await usage.add_usage(100, 0.5, 5 * DAY_MS)
     assert await usage.begin_turn(limits, 5 * DAY_MS, run(2)) == limits[0]
@@ -51,10 +55,26 @@ async def test_tokens_are_counted_by_day(database: Database) -> None:
 async def test_replicas_count_turns_together(database_url: str) -> None:
     async with open_database(database_url) as one, open_database(database_url) as two:
         limits = [DailyLimit(), DailyLimit(page_key="k")]
+        await SessionRepository(one, "t").add(session("s"))
         repositories = [UsageRepository(one, "t"), UsageRepository(two, "t")]
         await asyncio.gather(*(repositories[n % 2].begin_turn(limits, DAY_MS, run(n)) for n in range(24)))
         assert ((await repositories[0].day(DAY_MS)).turns, (await repositories[1].day(DAY_MS, "k")).turns) == (24, 24)
         assert (await RunRepository(one, "t").find("a", "", 1, 100))[1] == 24
+
+
+async def test_a_session_that_is_being_deleted_gets_no_run(database_url: str) -> None:
+    async with open_database(database_url) as one, open_database(database_url) as two:
+        sessions = SessionRepository(one, "t")
+        await sessions.add(agent(), session("s"))
+        async with sessions.deleting("a1", "s"):
+            turn = asyncio.create_task(UsageRepository(two, "t").begin_turn([DailyLimit()], DAY_MS, run(1)))
+            assert await asyncio.wait({turn}, timeout=0.2) == (set(), {turn})
+        with pytest.raises(RequestError, match="Session not found!"):
+            await turn
+        assert await RunRepository(one, "t").get(run(1).id) is None
+        new = RunRow(id="r2", agent_id="a1", version_id="v", session_id="s2", start_ms=1)
+        await UsageRepository(two, "t").begin_turn([DailyLimit()], DAY_MS, session("s2"), new)
+        assert (await sessions.ids("a1"), (await RunRepository(one, "t").statuses(["r2"])).keys()) == (["s2"], {"r2"})
 
 
 async def test_no_feedback_outlives_the_answer_that_it_is_on(database_url: str) -> None:

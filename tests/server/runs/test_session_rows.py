@@ -19,7 +19,7 @@ from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.runs.session_rows import ImportRights, SessionRows
 from tests.server.cli.command import Completed, call
-from tests.server.http.app_server import FORM, canvas, start_app
+from tests.server.http.app_server import ECHO, FORM, canvas, start_app
 
 TAKEN = ("--tenant", "tenant", "--with-agents")
 KEY = base64.b64encode(b"k" * 32).decode()
@@ -223,6 +223,24 @@ async def test_a_file_that_does_not_fit_replaces_nothing(tmp_path: Path) -> None
     async with start_app(here, **options_of(here)) as server:
         answered = await server.ask(agent, "", session_id=session, inputs={"size": {"value": "7"}})
         assert "7" in answered["data"]["data"]["content"]
+
+
+async def test_a_session_is_not_replaced_if_copies_would_lose_turns(tmp_path: Path) -> None:
+    options = options_of(tmp_path / "here")
+    words = ("sessions", "import", tmp_path / "all.jsonl", "--replace", "--settings", tmp_path / "here/s.toml")
+    async with start_app(tmp_path / "here", **options) as server:
+        agent = await server.agent(ECHO)
+        session = (await server.ask(agent, "one"))["data"]["session_id"]
+        await command(tmp_path / "here", "export", "-o", tmp_path / "all.jsonl")
+        run = (await server.ask(agent, "two", session_id=session))["data"]["message_id"]
+        of_run = f"{server.url}/native/v1/agents/{agent}/runs/{run}"
+        copy = (await server.post(f"{of_run}/fork", {}))["session_id"]
+        done = await asyncio.to_thread(call, *words)
+        assert (done.returncode, f"would lose them: {copy}." in done.stderr) == (2, True), done.stderr
+        assert (await server.get(of_run))["session_id"] == session
+        await command(tmp_path / "here", "export", session, "-o", tmp_path / "all.jsonl")
+        await command(tmp_path / "here", *words[1:4])
+        assert (await server.get(of_run))["session_id"] == session
 
 
 async def test_an_import_without_replace_leaves_the_messages_of_a_server_alone(tmp_path: Path) -> None:
