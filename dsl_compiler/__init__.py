@@ -13,6 +13,7 @@ from ragflow_lg.dsl_compiler.compiler import (
 )
 from ragflow_lg.dsl_compiler.deployment import NO_LIMITS, CanvasLimits
 from ragflow_lg.dsl_compiler.diagnostics import extend_pointer
+from ragflow_lg.dsl_compiler.passes.components_from_graph import with_components
 
 __all__ = [
     "NO_LIMITS",
@@ -24,4 +25,5 @@ __all__ = [
     "extend_pointer",
     "inspect_canvas",
     "upgrade_source",
+    "with_components",
 ]

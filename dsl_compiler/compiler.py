@@ -97,7 +97,7 @@ def upgrade_source(source: Source, catalog: Registry) -> Upgrade:
     if draft is None:
         raise CompileError(add_positions(reporter.diagnostics, text))
     wrapper = dict(as_map(value))
-    old = with_components(draft.document, draft.base)
+    old = with_components(draft.document)
     if not is_old_canvas(old, catalog):
         return Upgrade(wrapper, ())
     if count_components(old) > MAX_COMPONENTS:

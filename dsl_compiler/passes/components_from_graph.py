@@ -60,12 +60,12 @@ def components_from_graph(document: Mapping[str, Any], base: str, reporter: Repo
     return components
 
 
-def with_components(document: Mapping[str, Any], base: str) -> Mapping[str, Any]:
+def with_components(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a document with the components that its graph stands for, if it has none."""
     if document.get("components"):
         return document
     components: dict[str, Any] = {}
-    for component in components_from_graph(document, base, Reporter()):
+    for component in components_from_graph(document, "", Reporter()):
         parent = {"parent_id": component.parent} if component.parent else {}
         obj = {"component_name": component.name, "params": dict(component.params)}
         components[component.id] = {"obj": obj, "downstream": list(component.downstream), **parent}

@@ -17,7 +17,7 @@ def upgrade_document(draft: Draft, reporter: Reporter) -> Draft:
 
     Pointers refer to the document as written, where the components have the same ids.
     """
-    document = with_components(draft.document, draft.base)
+    document = with_components(draft.document)
     if not is_old_canvas(document, draft.catalog):
         return draft
     if count_components(document) > MAX_COMPONENTS:

@@ -13,13 +13,14 @@ from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.base.errors import MAX_LISTED_ERRORS, BusyError, CompileError, RequestError, WorkLimitError
 from ragflow_lg.base.worker_tasks import WorkerTask, worker_task
 from ragflow_lg.dsl.compatibility import canvas_of
-from ragflow_lg.dsl_compiler import check_canvas
+from ragflow_lg.dsl_compiler import check_canvas, upgrade_source, with_components
 from ragflow_lg.dsl_compiler.drawing import Direction, Sketch, ThemeName, sketch_source, to_svg
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles
 from ragflow_lg.server.assembly.library import catalog
 from ragflow_lg.server.settings import Settings
 
 if TYPE_CHECKING:
+    from ragflow_lg.server.database.tables import VersionRow
     from ragflow_lg.services.workers import Workers
 
 
@@ -94,6 +95,25 @@ def draw_in_worker(content: bytes, settings: Settings, render: Callable[[Any], s
     picture = render(sketch)
     data = picture if isinstance(picture, bytes) else picture.encode("utf-8", "replace")
     return [base64.b64encode(data).decode(), []]
+
+
+@worker_task("Upgrading the canvas", seconds=CHECK_SECONDS, small_size=0)
+def upgrade_in_worker(content: bytes) -> bytes:
+    """Return a canvas as `upgraded_canvas` does, as JSON; nothing if it is the same."""
+    upgrade = upgrade_source(content, catalog())
+    canvas = with_components(upgrade.document)
+    return msgspec.json.encode(canvas) if upgrade.changes or canvas is not upgrade.document else b""
+
+
+async def upgraded_canvas(workers: Workers, version: VersionRow) -> Any:
+    """Return a stored canvas with the components that run: those of today, also if it stores only the editor's graph.
+
+    Raises:
+        CompileError: if the canvas has too many components from before RAGFlow 0.20.
+        RequestError: if upgrading takes too much time or memory.
+    """
+    upgraded = await run_on_canvas(workers, upgrade_in_worker, version.dsl.encode())
+    return msgspec.json.decode(upgraded) if upgraded else version.canvas
 
 
 def _as_rows(diagnostics: Sequence[Diagnostic]) -> list[list[Any]]:

@@ -13,10 +13,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.lenient_values import as_map
+from ragflow_lg.dsl_compiler import with_components
 from ragflow_lg.dsl_compiler.drawing import Direction, ThemeName, to_mermaid, to_png, to_svg, to_text_drawing
 from ragflow_lg.server.agents.agent_versions import delete_version, find_version, publish
 from ragflow_lg.server.agents.canvas_file_agents import EXAMPLE
-from ragflow_lg.server.agents.drafts import draw_canvas, draw_picture, find_diagnostics
+from ragflow_lg.server.agents.drafts import draw_canvas, draw_picture, find_diagnostics, upgraded_canvas
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.http.native.agent_cards import Kind, find_kind, find_picture, sketch_canvas
 from ragflow_lg.server.http.native.native_requests import PublishRequest
@@ -112,7 +113,7 @@ async def list_agents(
             **sketch_canvas(canvas)._asdict(),
         )
         for row in rows
-        for canvas in [as_map(canvases.get(row.version_id))]
+        for canvas in [with_components(as_map(canvases.get(row.version_id)))]
     ]
     return AgentListAnswer(agents=cards, total=total)
 
@@ -178,10 +179,23 @@ async def publish_version(body: PublishRequest, request: Request, agent: Agent) 
 
 
 @version_router.get("/versions/{version}", summary="Show a version")
-async def get_version(version: str, request: Request, agent: Agent) -> VersionWhole:
-    """Return a version with its canvas: `draft`, `published` (the last one), or an id."""
-    row = await find_version(get_app_state(request).database, agent, version)
-    return VersionWhole(**build_version_answer(row, agent).model_dump(), dsl=row.canvas)
+async def get_version(
+    version: str,
+    request: Request,
+    agent: Agent,
+    upgraded: Annotated[
+        bool, Query(description="Whether the canvas is returned with the components that run, not as it is stored.")
+    ] = False,
+) -> VersionWhole:
+    """Return a version with its canvas: `draft`, `published` (the last one), or an id.
+
+    A canvas from before RAGFlow 0.20, or one that has only the editor's graph, runs with other components than it
+    stores.
+    """
+    app_state = get_app_state(request)
+    row = await find_version(app_state.database, agent, version)
+    dsl = await upgraded_canvas(app_state.services.workers, row) if upgraded else row.canvas
+    return VersionWhole(**build_version_answer(row, agent).model_dump(), dsl=dsl)
 
 
 @version_router.delete("/versions/{version}", responses=describe_problems(409), summary="Delete a version")

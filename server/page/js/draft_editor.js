@@ -49,7 +49,7 @@ export function DraftEditor({ api, node, draft, newest, order, titleOf, canRerun
     onDraft(draft.base);
     setForm(form + 1);
   };
-  if (!known) return null;
+  if (!known) return html`<p class="hint">${t("noDraft")}</p>`;
   const changed = changedNodes(draft);
   const isNew = changedNodes({ base: newest ?? draft.base, dsl: draft.dsl }).length > 0;
   return html`<section class="tool" aria-label=${t("editDraft")}>

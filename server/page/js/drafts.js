@@ -13,7 +13,7 @@ function entryOf(dsl, node) {
 /** @param {any} dsl @param {string} node @returns {{component: string, params: any} | null} */
 export function readNode(dsl, node) {
   const obj = entryOf(dsl, node)?.obj;
-  return obj ? { component: obj.component_name ?? "", params: obj.params ?? {} } : null;
+  return obj?.component_name ? { component: obj.component_name, params: obj.params ?? {} } : null;
 }
 
 /**

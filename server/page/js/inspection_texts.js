@@ -57,6 +57,7 @@ export const INSPECTION_TEXTS = {
   runsAgain: ["runs again with the new parameters", "使用新参数重新运行"],
   mayRun: ["has not run; the new parameters count if it does", "尚未运行；若运行则使用新参数"],
   keepsResult: ["has run before this node and keeps its result; run again from there to change it", "在此节点之前已运行，保留其结果；如需更改请从该节点重新运行"],
+  noDraft: ["The canvas stores this node in another form, so it cannot be edited here.", "画布以其他形式存储此节点，因此无法在此编辑。"],
   otherVersion: ["This conversation runs another canvas than the newest version.", "此会话运行的画布与最新版本不同。"],
   saved: ["Saved. New conversations use this version.", "已保存。新会话将使用此版本。"],
   noJson: ["This is not JSON.", "不是有效的 JSON。"],

@@ -14,7 +14,7 @@ export function useVersion(api, agent, report) {
   const wanted = useRef("");
   const loadVersion = (/** @type {string} */ name) => {
     wanted.current = name;
-    return api.request(api.path(agent, `versions/${name}`)).then((found) => {
+    return api.request(api.path(agent, `versions/${name}?upgraded=true`)).then((found) => {
       if (found.is_draft) setNewest(found.dsl);
       if (wanted.current !== name) return;
       setVersion(found);

@@ -1,5 +1,6 @@
 """The page in a real Chromium: it talks to a real server, loads nothing from elsewhere, and reports no error."""
 
+import json
 import signal
 from pathlib import Path
 
@@ -10,7 +11,8 @@ from tests.fakes.mock_llm import MockLLM, reply
 from tests.fakes.services import Reply
 from tests.server.cli.command import ROOT
 from tests.server.http.app_server import canvas, start_app
-from tests.server.page.visits import HOSTILE, ask, open_agent, visit
+from tests.server.http.native.test_native_canvas_routes import OLD_DRAWING
+from tests.server.page.visits import HOSTILE, ask, choose_action, open_agent, visit
 from tests.server.replicas import start_replica
 
 pytestmark = needs_chromium
@@ -62,6 +64,12 @@ async def test_a_file_that_is_no_canvas_is_explained(browser: Browser, tmp_path:
         await expect(shown.page.get_by_text("It cannot run.")).to_be_visible()
         await expect(shown.page.get_by_text("1:2")).to_be_visible()
         await expect(shown.page.get_by_role("button", name="Add the agent")).to_be_disabled()
+        await shown.page.keyboard.press("Escape")
+        await choose_action(shown.page, "中文", "Menu")
+        wrong.write_text(json.dumps(OLD_DRAWING))
+        await shown.page.set_input_files("input[type=file]", wrong)
+        findings = shown.page.locator(".findings li").filter(has_text="legacy-component")
+        await expect(findings.filter(has_text="画布含有 RAGFlow 0.20 之前的组件")).to_have_count(3)
 
 
 async def test_a_stream_goes_on_after_a_reload(browser: Browser, tmp_path: Path) -> None:

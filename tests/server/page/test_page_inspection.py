@@ -11,6 +11,7 @@ from tests.fakes.browsers import needs_chromium
 from tests.fakes.services import Reply
 from tests.server.http.app_server import MODEL, AppServer, canvas, start_app
 from tests.server.http.native.native_client import native
+from tests.server.http.native.test_native_canvas_routes import OLD_DRAWING
 from tests.server.page.visits import HOSTILE, ask, choose_action, open_agent, visit
 
 pytestmark = needs_chromium
@@ -140,6 +141,29 @@ async def test_a_draft_that_failed_is_tried_again(browser: Browser, tmp_path: Pa
             "",
             "Be brief",
         ]
+
+
+async def test_a_node_of_an_old_canvas_is_edited_as_it_runs(browser: Browser, tmp_path: Path) -> None:
+    replies = [Reply("Kind."), Reply("Brief.")]
+    async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
+        page = shown.page
+        agent = await open_agent(server, page, OLD_DRAWING)
+        await ask(page, "One")
+        await expect(page.locator(".message.assistant").last).to_contain_text("Kind.")
+        drawer = await choose_node(page, "Generate:0")
+        await drawer.get_by_role("button", name="Draft").click()
+        prompt = drawer.get_by_label("sys_prompt", exact=True)
+        await expect(prompt).to_have_value("Be kind")
+        await prompt.fill("Be brief")
+        await drawer.get_by_role("button", name="Run again from here with the draft").click()
+        await expect(page.locator(".comparison .side-answer").nth(1)).to_contain_text("Brief.")
+        drawer = await choose_node(page, "Generate:0")
+        await drawer.get_by_role("button", name="Draft").click()
+        await drawer.get_by_role("button", name="Save as a new version").click()
+        await expect(drawer.get_by_text("Saved.")).to_be_visible()
+        async with native(server, agent) as client:
+            saved = (await client.get("/versions/published")).json()["dsl"]["components"]["Generate:0"]["obj"]
+        assert (saved["component_name"], saved["params"]["sys_prompt"]) == ("LLM", "Be brief")
 
 
 async def test_a_node_runs_alone_with_another_input(browser: Browser, tmp_path: Path) -> None:

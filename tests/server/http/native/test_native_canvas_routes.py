@@ -11,6 +11,19 @@ WRONG = b"""{
   }
 }"""
 MISSING = "0" * 32
+OLD_NODES = [
+    {"id": id_, "data": {"label": name, "name": name, "form": form}, "position": {"x": 300 * place, "y": 0}}
+    for place, (id_, name, form) in enumerate(
+        [
+            ("begin", "Begin", {"prologue": "Hi"}),
+            ("Answer:0", "Answer", {}),
+            ("Generate:0", "Generate", {"llm_id": "m", "prompt": "Be kind"}),
+        ]
+    )
+]
+OLD_WAYS = [("begin", "Answer:0"), ("Answer:0", "Generate:0"), ("Generate:0", "Answer:0")]
+OLD_DRAWING = {"graph": {"nodes": OLD_NODES, "edges": [{"source": one, "target": other} for one, other in OLD_WAYS]}}
+"""A canvas from before RAGFlow 0.20 that stores only the editor's graph."""
 
 
 async def test_a_canvas_is_checked_with_line_and_column(server: AppServer) -> None:
@@ -60,6 +73,9 @@ async def test_the_list_says_how_agents_are_used_and_where_their_nodes_are(serve
     assert (echo["nodes"], echo["edges"]) == ([[0, 0], [300, 0]], [[0, 1]])
     assert (cards[form]["sessions"], cards[form]["last_use_ms"]) == (0, 0)
     assert len((await client.get("/agents?page_size=1&page=2")).json()["agents"]) == 1
+    await server.agent(OLD_DRAWING, "Old")
+    old = (await client.get("/agents")).json()["agents"][0]
+    assert (old["nodes"], old["edges"]) == ([[0, 0], [300, 0], [600, 0]], [[0, 1], [1, 2], [2, 1]])
 
 
 async def test_a_key_is_required_and_bodies_are_limited(tmp_path: Path) -> None:
@@ -69,6 +85,17 @@ async def test_a_key_is_required_and_bodies_are_limited(tmp_path: Path) -> None:
         refused = await client.post("/check", json=ECHO)
         assert (problem(refused), refused.headers["www-authenticate"]) == ((401, "unauthorized"), "Bearer")
         assert problem(await client.post("/draw", json=ECHO)) == (401, "unauthorized")
+
+
+async def test_a_version_is_shown_with_the_components_that_run(server: AppServer) -> None:
+    today, old = [native(server, await server.agent(dsl)) for dsl in (ECHO, OLD_DRAWING)]
+    assert (await today.get("/versions/draft?upgraded=true")).json() == (await today.get("/versions/draft")).json()
+    assert (await old.get("/versions/draft")).json()["dsl"] == OLD_DRAWING
+    upgraded = (await old.get("/versions/draft?upgraded=true")).json()["dsl"]
+    node = upgraded["components"]["Generate:0"]["obj"]
+    assert (node["component_name"], node["params"]["sys_prompt"]) == ("LLM", "Be kind")
+    (await old.post("/versions", json={"dsl": upgraded})).raise_for_status()
+    assert (await old.get("/versions/published?upgraded=true")).json()["dsl"] == upgraded
 
 
 async def test_versions_are_published_shown_and_deleted(server: AppServer) -> None:
