@@ -29,7 +29,7 @@ def probe_models(settings: Settings) -> list[CheckResult]:
     chat = settings.chat_settings()
     try:
         ConfiguredModels(chat).model("")
-        advice = NO_KEY if answers_as_demo(settings) else ""
+        advice = NO_KEY if answers_as_demo(settings) and not settings.override_model else ""
         results = [CheckResult(True, f"the default model is {chat.default_model}", advice)]
     except RagflowLgError as error:
         results = [CheckResult(False, f"the default model {chat.default_model} cannot be used", str(error))]

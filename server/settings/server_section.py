@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from ragflow_lg.server.settings.sections import AccountSection, Section
 
@@ -34,8 +34,14 @@ class RetentionSection(Section):
     """Uploaded files and files of runs that were stored before."""
 
 
-_FRAME_ORIGIN = r"^(\*|https?://(\*\.)?[A-Za-z0-9.-]{1,253}(:([0-9]{1,5}|\*))?)$"
+_FRAME_ORIGIN = re.compile(r"\*|https?://(\*\.)?[A-Za-z0-9.-]{1,253}(:([0-9]{1,5}|\*))?")
 """An origin as a policy (CSP) can name it."""
+
+
+def _require_origin(value: str) -> str:
+    if not _FRAME_ORIGIN.fullmatch(value):
+        raise ValueError("not an origin: write https://shop.example or http://127.0.0.1:8000, without a path, or *")
+    return value
 
 
 class OtelSection(Section):
@@ -86,7 +92,7 @@ class ServerSection(Section):
     """Largest request body. Turns, sign-ins and messages to ``/mcp`` have smaller limits, see ``docs/limits.md``."""
     allow_origins: tuple[str, ...] = ()
     """Origins whose pages may call the server from a browser (CORS); ``*`` for all."""
-    frame_origins: tuple[Annotated[str, Field(pattern=_FRAME_ORIGIN)], ...] = ()
+    frame_origins: tuple[Annotated[str, AfterValidator(_require_origin)], ...] = ()
     """Origins whose pages may show the embedded chat in a frame; ``*`` for all."""
     files: Path = Path("ragflow-lg-files")
     """Folder for uploaded files, shared by all servers that use the same database."""

@@ -15,20 +15,22 @@ import { nameOf } from "./values_view.js";
 const RUNS = 100;
 
 /**
- * Choose two runs of the agent, and compare them.
- * @param {{api: import("./api.js").Api, agent: string, sessions: any[], session: string, pair: [string, string], stamp: string,
- *   titleOf: (node: string) => string, onPair: (pair: [string, string]) => void, onSelect: (node: string) => void}} props
+ * Choose two runs of the agent, and compare them: at first the last two.
+ * @param {{api: import("./api.js").Api, agent: string, sessions: any[], session: string, again: [string, string], stamp: string,
+ *   titleOf: (node: string) => string, onSelect: (node: string) => void}} props `again`: a run, and the one that ran it again.
  */
-export function Comparison({ api, agent, sessions, session, pair, stamp, titleOf, onPair, onSelect }) {
+export function Comparison({ api, agent, sessions, session, again, stamp, titleOf, onSelect }) {
   const [runs, setRuns] = useState(/** @type {any[]} */ ([]));
+  const [own, setOwn] = useState(/** @type {[string, string] | null} */ (null)); // what the reader has chosen
   const [facts, setFacts] = useState(/** @type {import("./run_facts.js").RunFacts[]} */ ([]));
   const [problem, setProblem] = useState("");
   useEffect(() => {
     api.request(api.path(agent, `runs?page_size=${RUNS}`)).then((answer) => {
-      setRuns(answer.runs);
-      if (!pair[0] && !pair[1]) onPair(lastTwo(answer.runs, session));
+      // A copy of a run has played nothing: the run that goes on from it is the turn.
+      setRuns(answer.runs.filter((/** @type {any} */ run) => run.start_ms !== run.end_ms));
     }, (error) => setProblem(error.message));
   }, [api, agent, stamp]);
+  const pair = own ?? lastTwo(runs, session, again);
   useEffect(() => {
     let isCurrent = true;
     setFacts([]);
@@ -41,7 +43,7 @@ export function Comparison({ api, agent, sessions, session, pair, stamp, titleOf
   }, [api, agent, pair[0], pair[1], stamp]);
 
   const names = Object.fromEntries(sessions.map(({ id, name }) => [id, name]));
-  const choose = (/** @type {number} */ at, /** @type {string} */ run) => onPair(at ? [pair[0], run] : [run, pair[1]]);
+  const choose = (/** @type {number} */ at, /** @type {string} */ run) => setOwn(at ? [pair[0], run] : [run, pair[1]]);
   return html`<section class="comparison">
     <div class="pair">${[0, 1].map((at) => html`<div class="field"><label for=${`run-${at}`}>${t(at ? "secondRun" : "firstRun")}</label>
       <select id=${`run-${at}`} value=${pair[at]} onChange=${(/** @type {any} */ e) => choose(at, e.target.value)}>
@@ -55,17 +57,25 @@ export function Comparison({ api, agent, sessions, session, pair, stamp, titleOf
   </section>`;
 }
 
-/** @param {any} run @param {string} [session] The name of its session. @returns {string} */
+/**
+ * Return what tells a run from others first: a narrow choice cuts the rest.
+ * @param {any} run @param {string} [session] The name of its session. @returns {string}
+ */
 function nameRun(run, session = "") {
   const question = run.question || t("noQuestion");
-  const where = session && session !== question ? ` · ${session}` : "";
-  return `${question} · ${new Date(run.start_ms).toLocaleTimeString(language())} · ${t(run.status)}${where}`;
+  const words = session.startsWith("↳") ? [session, question] : [question, session];
+  const place = new Set(words.filter((each, at) => each && !words[1 - at].endsWith(`: ${each}`)));
+  return [new Date(run.start_ms).toLocaleTimeString(language()), t(run.status), ...place].join(" · ");
 }
 
-/** @param {any[]} runs Newest first. @param {string} session @returns {[string, string]} The last two, if there are two. */
-function lastTwo(runs, session) {
+/**
+ * Return the last run and the one before it or, if it ran another one again, that one.
+ * @param {any[]} runs Newest first. @param {string} session @param {[string, string]} again @returns {[string, string]}
+ */
+function lastTwo(runs, session, again) {
   const played = runs.filter(({ status }) => !["refused", "interrupted"].includes(status));
   const newest = played.find((run) => run.session_id === session) ?? played[0];
+  if (newest && newest.id === again[1]) return again;
   const before = played[played.indexOf(newest) + 1] ?? played.find((run) => run !== newest);
   return newest && before ? [before.id, newest.id] : ["", ""];
 }

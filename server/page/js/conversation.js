@@ -24,7 +24,7 @@ const RETRY_MS = 3000;
  * Return the state of a conversation, and everything that can be done in it.
  * @param {{api: import("./api.js").Api, agent: string, session: string, isOffline: boolean,
  *   onSession: (session: string) => void, onCompare: () => void, onVisit: () => void}} place `onCompare` shows the two runs of
- *   `pair`; `onVisit`: the reader has gone to another conversation.
+ *   `again`; `onVisit`: the reader has gone to another conversation.
  */
 export function useConversation({ api, agent, session, isOffline, onSession, onCompare, onVisit }) {
   const [past, setPast] = useState(/** @type {import("./turn.js").Turn[]} */ ([]));
@@ -41,7 +41,7 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
   const talks = useSessions(api, agent, session, onSession, () => { notice.current = t("talkDeleted"); });
   const { sessions, listSessions } = talks;
 
-  const { currentRun, canRerun, pair, setPair, setStoredRun, rerun, fork } = useTravel({
+  const { currentRun, canRerun, again, setStoredRun, rerun, fork } = useTravel({
     api, agent, turn, past, opened, running, isBusy, setTurn, setPast, onCompare, report, listSessions, onSession,
     open, follow, runAside,
   });
@@ -284,7 +284,7 @@ export function useConversation({ api, agent, session, isOffline, onSession, onC
 
   return {
     version, draft, newest, saves, editDraft, saveDraft, sessions, talks, past, turn, problem, problems, isBusy, isLoading, begin,
-    inputs, report, setInputs, currentRun, canRerun, pair, setPair, rerun, fork, send, resend, save, answer, continueRun, stop,
+    inputs, report, setInputs, currentRun, canRerun, again, rerun, fork, send, resend, save, answer, continueRun, stop,
     turns, chosen, choose, chosenTurn, steps, giveUp, isUnknown,
   };
 }

@@ -7,7 +7,7 @@ import { Icon } from "./icons.js";
 import { cleanSvg } from "./markdown.js";
 import { Minimap } from "./minimap.js";
 import { Problem } from "./own_words.js";
-import { t } from "./texts.js";
+import { language, t } from "./texts.js";
 import { readTheme, watchTheme } from "./theme.js";
 
 const STEP_PX = 60;
@@ -53,7 +53,7 @@ export function Graph({ read, turn, selected, onSelect, actions = [] }) {
     setView(made);
     return () => made.close();
   }, [svg]);
-  const marked = [view, turn?.visits, turn?.nodes, turn?.calls, turn?.status, selected];
+  const marked = [view, turn?.visits, turn?.nodes, turn?.calls, turn?.status, selected, language()];
   useEffect(() => { if (view) markGraph(view, turn, selected); }, marked);
   useEffect(() => { view?.choose(selected); }, [view, selected]);
   const isRunning = turn?.status === "running";

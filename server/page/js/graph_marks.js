@@ -19,7 +19,7 @@ export function markGraph(view, turn, selected) {
     const visit = turn?.visits.findLast((each) => each.node === box.id && each.status === "running");
     showState(box, status, facts, visit?.startMs);
     const counter = box.element.querySelector("[data-rounds]");
-    const text = rounds.has(box.id) ? `${t("round")} ${rounds.get(box.id)}` : "";
+    const text = rounds.has(box.id) ? t("round", { number: rounds.get(box.id) }) : "";
     if (counter && counter.textContent !== text) counter.textContent = text;
     for (const tool of box.element.querySelectorAll("[data-tool]")) markTool(tool, box.id, turn);
   }
@@ -43,7 +43,7 @@ function factsOf(turn, id) {
   const { rounds, tokens } = countModelWork(turn, id);
   const parts = status === "running" || !seconds ? [] : [`${seconds.toFixed(seconds < 10 ? 1 : 0)} ${t("seconds")}`];
   if (tokens) parts.push(`${tokens.toLocaleString()} ${t("tokens")}`);
-  else if (status === "running" && rounds > 1) parts.push(`${t("modelRound")} ${rounds}`);
+  else if (status === "running" && rounds > 1) parts.push(t("modelRound", { number: rounds }));
   if (visits > 1) parts.push(`×${visits}`);
   return parts.join(" · ");
 }

@@ -83,7 +83,7 @@ export const INSPECTION_TEXTS = {
   secondRun: ["Second run", "第二次运行"],
   answers: ["Answers", "回答"],
   path: ["Nodes that ran", "运行的节点"],
-  keptResult: ["its earlier result", "沿用先前结果"],
+  keptResult: ["not run again", "未重新运行"],
   outputsByNode: ["Outputs by node", "各节点输出"],
   sameOutputs: ["Outputs that are the same:", "相同的输出："],
 };

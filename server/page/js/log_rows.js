@@ -1,5 +1,7 @@
 /** The rows of the run log: nodes, the model rounds of their agents, and the calls of each round. No DOM. */
 
+import { t } from "./texts.js";
+
 /**
  * One row. `startMs` is 0 if it is not known; `within` names the agents between the node and the row.
  * @typedef {{key: string, kind: "node"|"round"|"call", level: number, within: string, title: string, node: string,
@@ -59,7 +61,7 @@ function readRecords(records) {
     const usage = record.usage ?? {};
     rows.set(key, {
       key, kind: isCall ? "call" : "round", level: Math.min(MAX_LEVEL, 2 * depth + (isCall ? 2 : 1)),
-      within: inner(record.path), title: isCall ? record.title || record.tool : `${record.iteration} · ${record.model}`,
+      within: inner(record.path), title: isCall ? record.title || record.tool : `${t("modelRound", { number: record.iteration })} · ${record.model}`,
       node: record.component_id, seconds, tokens: (usage.prompt_tokens ?? 0) + (usage.completion_tokens ?? 0),
       startMs: rows.get(key)?.startMs ?? record.created_at * 1000 - seconds * 1000,
       status: state === "started" ? "running" : state === "failed" ? "failed" : "done", error: record.error ?? "",

@@ -6,7 +6,7 @@ import { Agents } from "./agents.js";
 import { Api, readKey, storeKey } from "./api.js";
 import { Header } from "./header.js";
 import { useLayout } from "./layout.js";
-import { Problem } from "./own_words.js";
+import { Problem, withCode } from "./own_words.js";
 import { SettingsView } from "./settings_view.js";
 import { language as chosenLanguage, loadMeanings, switchLanguage, t } from "./texts.js";
 import { dropKept, forgetUnsent, keepUnsent, restoreUnsent } from "./unsent.js";
@@ -138,7 +138,7 @@ function SignIn({ isRefused, onKey }) {
     <div class="field"><label for="key">${t("key")}</label>
       <input id="key" type="password" autocomplete="off" value=${given} required
         onInput=${(/** @type {any} */ e) => setGiven(e.target.value)} /></div>
-    <p class="hint">${t("keyHint")}</p>
+    <p class="hint">${withCode(t("keyHint"))}</p>
     <${Problem} text=${isWrong ? t("refused") : problem} />
     <button class="primary">${t("signIn")}</button>
   </form></main>`;

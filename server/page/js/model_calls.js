@@ -31,7 +31,7 @@ export function ModelCalls({ calls, dropped = 0 }) {
     ${dropped > 0 && html`<p class="hint">${t("droppedCalls")} ${dropped}</p>`}
     ${calls.map((call, at) => html`<details key=${at} open=${calls.length === 1} data-status=${call.error ? "failed" : "done"}>
       <summary>${call.model} · <${Costs} seconds=${call.seconds} usage=${call.usage} />
-        ${call.place ? ` · ${t("round")} ${call.place}` : ""}</summary>
+        ${call.place ? ` · ${t("round", { number: call.place })}` : ""}</summary>
       ${call.system && html`<h4>${t("system")}</h4><pre tabindex="0">${call.system}</pre>`}
       ${call.messages.map((/** @type {any} */ message) => html`<h4>${t(message?.role ?? "")}</h4>
         <pre tabindex="0">${toText(message?.tool_calls ? message : message?.content ?? message)}</pre>`)}

@@ -5,13 +5,18 @@ import { language } from "./texts.js";
 
 const CHINESE = /\p{Script=Han}/u;
 
+/** @param {string} text @returns {any} The text; what it has in backticks is code. */
+export function withCode(text) {
+  return text.split(/`([^`\n]+)`/).map((part, at) => (at % 2 ? html`<code>${part}</code>` : part));
+}
+
 /**
  * @param {{text: string, meaning?: string}} props `text`: the server's own words, or those of a service that it has called.
  *   `meaning`: what they mean, for readers of another language.
  */
 export function OwnWords({ text, meaning }) {
-  if (language() !== "zh") return text;
-  const own = html`<span class=${meaning && "own-words"} lang=${CHINESE.test(text) ? undefined : "en"}>${text}</span>`;
+  if (language() !== "zh") return withCode(text);
+  const own = html`<span class=${meaning && "own-words"} lang=${CHINESE.test(text) ? undefined : "en"}>${withCode(text)}</span>`;
   return meaning ? html`${meaning} ${own}` : own;
 }
 

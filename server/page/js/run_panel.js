@@ -52,14 +52,14 @@ function TurnPicker({ turns, chosen, onChoose, above }) {
   const name = (/** @type {number} */ number) => {
     const asked = turns.slice(0, number + 1).filter(({ question }) => question);
     const sign = turns[number].question || !asked.length ? "" : " ↳"; // it goes on with the turn before
-    return `${Math.max(1, asked.length)} · ${asked.at(-1)?.question ?? t("noQuestion")}${sign}`;
+    return t("turnOf", { number: Math.max(1, asked.length), question: (asked.at(-1)?.question ?? t("noQuestion")) + sign });
   };
   const at = turns.findIndex(({ runId }) => runId === chosen);
   return html`<div class="turn-picker">
     ${turns.length > 1
       ? html`<select aria-label=${t("turn")} value=${chosen} onChange=${(/** @type {any} */ event) => onChoose(event.target.value)}>
           ${turns.map(({ runId }, number) => html`<option key=${runId} value=${runId} selected=${runId === chosen}>
-            ${`${t("turn")} ${name(number)}`}</option>`)}</select>`
-      : html`<p class="turn-name">${t("turn")} ${name(Math.max(0, at))}</p>`}
+            ${name(number)}</option>`)}</select>`
+      : html`<p class="turn-name">${name(Math.max(0, at))}</p>`}
     ${above}</div>`;
 }

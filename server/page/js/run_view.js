@@ -130,8 +130,8 @@ export function RunView({ api, agent, session, panel, talk, tools }) {
           forking=${{ canFork: Boolean(talk.currentRun && !talk.isBusy), onFork: talk.fork }}
           more=${moments.hasMore ? moments.more : undefined} />`}`;
   const extras = {
-    compare: () => html`<${Comparison} api=${api} agent=${agent} sessions=${talk.sessions} session=${session} pair=${talk.pair}
-      stamp=${stamp} titleOf=${titleOf} onPair=${talk.setPair} onSelect=${select} />`,
+    compare: () => html`<${Comparison} api=${api} agent=${agent} sessions=${talk.sessions} session=${session} again=${talk.again}
+      key=${session} stamp=${stamp} titleOf=${titleOf} onSelect=${select} />`,
     use: () => html`<${UseIt} api=${api} agent=${agent} />`,
   };
   return html`<${RunPanel} view=${view} onView=${show} turns=${turns} chosen=${chosen} onChoose=${talk.choose}

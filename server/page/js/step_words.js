@@ -38,7 +38,7 @@ function labelOf(moment, after, isStart) {
   const titles = after.map(({ title }) => title).join(", ");
   const words = titles ? `${t("after")} ${titles}`
     : isStart ? t(moment.region ? "regionBegins" : "messageArrives") : t("endOfTurn");
-  const round = moment.region ? ` · ${moment.region.title}, ${t("round")} ${(moment.round ?? 0) + 1}` : "";
+  const round = moment.region ? ` · ${moment.region.title}, ${t("round", { number: (moment.round ?? 0) + 1 })}` : "";
   return words + round;
 }
 

@@ -88,7 +88,7 @@ function StepList({ turn }) {
   const calls = new Map(turn.calls.flatMap((call) => [[`tool|${call.id}`, call], [`c${call.id}`, call]]));
   return html`<ol class="answer-steps">${rows.slice(0, MAX_ROWS).map((row) => {
     const call = calls.get(row.key);
-    const title = row.within + (row.kind === "round" ? `${t("modelRound")} ${row.title}` : row.title);
+    const title = row.within + row.title;
     const line = html`<${Mark} status=${row.status} /><span class="step-title">${title}</span>
       <span class="step-time">${row.status === "running" ? "" : `${row.seconds.toFixed(row.seconds < 10 ? 1 : 0)} ${t("seconds")}`}</span>`;
     return html`<li key=${row.key} data-kind=${row.kind} data-level=${row.level} data-status=${row.status}>

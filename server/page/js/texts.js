@@ -24,7 +24,7 @@ const TEXTS = {
   demoLabel: ["demo", "演示"],
   key: ["API key", "API 密钥"],
   keyHint: ["The server's first start shows an API key, or writes it to the file first-api-key. To create one: "
-    + "ragflow-lg keys create NAME", "服务器首次启动时会显示 API 密钥，或写入文件 first-api-key。创建密钥：ragflow-lg keys create NAME"],
+    + "`ragflow-lg keys create NAME`", "服务器首次启动时会显示 API 密钥，或写入文件 first-api-key。创建密钥：`ragflow-lg keys create NAME`"],
   signIn: ["Sign in", "登录"],
   replaceKey: [
     "This link has another key than yours. Sign in with it? Its owner can read what you do here then.",
@@ -65,9 +65,9 @@ const TEXTS = {
   graph: ["Graph", "流程图"],
   use: ["Use it from programs", "调用方式"],
   embeddedChat: ["Chat in a page of yours", "嵌入网页的对话"],
-  embeddedHint: ["Everybody who opens that page can read its key, which opens this agent only, for 90 days. Name the page's "
-    + "address in `[server] frame_origins` of the settings.", "打开网页的人都能看到其中的密钥；它只能使用此智能体，有效期 90 天。"
-    + "请在设置的 `[server] frame_origins` 中填写网页地址。"],
+  embeddedHint: ["Everybody who opens that page can read its key, which opens this agent only, for 90 days. Name the origin "
+    + "of that page, such as `https://shop.example` or `http://127.0.0.1:8000`, in `[server] frame_origins` of the settings.", "打开网页的人都能看到其中的密钥；它只能使用此智能体，有效期 90 天。"
+    + "请在设置的 `[server] frame_origins` 中填写网页的来源（不含路径），例如 `https://shop.example` 或 `http://127.0.0.1:8000`。"],
   embeddedLook: ["`accent` is your colour, with `%23` for `#`; `theme` is `light` or `dark`. Without them, the chat has this page's "
     + "colour, and the visitor's theme.", "`accent` 是您的颜色，`%23` 代表 `#`；`theme` 为 `light` 或 `dark`。省略时使用本页面的颜色和访客的主题。"],
   createPageKey: ["Fill in a new key", "填入新密钥"],
@@ -79,15 +79,16 @@ const TEXTS = {
   zoomOut: ["Zoom out", "缩小"],
   searchNode: ["Search for a node", "搜索节点"],
   graphKeys: ["Graph: arrows move, + and − zoom, 0 shows everything", "流程图：方向键移动，+ 和 − 缩放，0 显示全部"],
-  round: ["round", "轮次"],
+  round: ["round {number}", "第 {number} 轮"],
   skipped: ["not run", "未运行"],
-  modelRound: ["Round", "第几轮"],
+  modelRound: ["Round {number}", "第 {number} 轮"],
   events: ["Download the events (JSON Lines)", "下载事件 (JSON Lines)"],
   eventsGone: ["The server no longer has the events of this run.", "服务器已不再保存此次运行的事件。"],
   runFile: ["Download the run file (HTML)", "下载运行文件 (HTML)"],
   cutRows: ["more rows are in the downloaded events.", "行见下载的事件文件。"],
   step: ["Step", "步骤"],
-  turn: ["Turn", "轮"],
+  turn: ["Turn", "轮次"],
+  turnOf: ["Turn {number} · {question}", "第 {number} 轮 · {question}"],
   stepsLeftOut: ["older steps are not in this file.", "个较早的步骤不在此文件中。"],
   valuesCut: ["long values are cut.", "个较长的值已截断。"],
   removed: ["Secrets are replaced by ***.", "密钥已替换为 ***。"],

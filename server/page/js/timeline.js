@@ -74,7 +74,7 @@ function Total({ turn, stored }) {
 function TimelineRow({ row, usage, gave, isChosen, start, length, onSelect, onStep }) {
   const width = Math.min(100, Math.max(1.5, ((row.seconds * 1000) / length) * 100));
   const from = Math.min(100 - width, Math.max(0, ((row.startMs - start) / length) * 100));
-  const title = row.within + (row.kind === "round" ? `${t("modelRound")} ${row.title}` : row.title);
+  const title = row.within + row.title;
   const tokens = row.tokens || countTokens(usage);
   return html`<li data-kind=${row.kind} data-level=${row.level} data-status=${row.status}>
     <button type="button" class="line" aria-pressed=${isChosen} title=${gave ? `${title} → ${gave}` : title} onClick=${onSelect}>

@@ -15,12 +15,12 @@ import { newTurn } from "./turn.js";
  */
 
 /**
- * Return how to run again from a node or a step, and the two runs to compare afterwards.
+ * Return how to run again from a node or a step, and which run was last run again by which.
  * @param {Place} place
  */
 export function useTravel(place) {
   const { api, agent, turn, past, opened, follow, onSession } = place;
-  const [pair, setPair] = useState(/** @type {[string, string]} */ (["", ""]));
+  const [again, setAgain] = useState(/** @type {[string, string]} */ (["", ""]));
   const [storedRun, setStoredRun] = useState("");
   const currentRun = turn?.runId || storedRun;
 
@@ -34,7 +34,7 @@ export function useTravel(place) {
     const request = { path: `runs/${currentRun}/rerun?mode=stream`, body };
     const done = await follow(newTurn(turn?.query ?? last?.query ?? ""), request);
     if (done?.runId) {
-      setPair([currentRun, done.runId]);
+      setAgain([currentRun, done.runId]);
       if (dsl) place.onCompare();
     } else if (!opened.current) { // it was refused: nothing has changed
       opened.current = before;
@@ -65,14 +65,14 @@ export function useTravel(place) {
       const shown = await place.open(made.session_id);
       if (shown?.status !== "interrupted") return;
       const done = await follow({ ...shown, status: "starting" }, { path: `runs/${made.id}/continue?mode=stream` });
-      if (done?.runId) setPair([currentRun, done.runId]);
+      if (done?.runId) setAgain([currentRun, done.runId]);
       else if (opened.current === made.session_id) place.setTurn(shown); // it can be tried again
     } catch (error) {
       place.report(error);
     }
   };
   const canRerun = Boolean(currentRun && !place.isBusy && !turn?.pauses.length);
-  return { currentRun, canRerun, pair, setPair, setStoredRun, rerun, fork };
+  return { currentRun, canRerun, again, setStoredRun, rerun, fork };
 }
 
 /**

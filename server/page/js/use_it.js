@@ -1,7 +1,7 @@
 /** How programs and pages use the agent: snippets with its address, and with keys where a reader asks for them. */
 
 import { html, useState } from "../vendor/preact.js";
-import { Problem } from "./own_words.js";
+import { Problem, withCode } from "./own_words.js";
 import { t } from "./texts.js";
 
 const EXPIRES_DAYS = 90;
@@ -63,12 +63,12 @@ export function UseIt({ api, agent }) {
     }
   };
   return html`<section>
-    <p class="hint">${t("keyHint")} <a href="docs" target="_blank">${t("reference")}</a></p>
+    <p class="hint">${withCode(t("keyHint"))} · <a href="docs" target="_blank">${t("reference")}</a></p>
     <label class="row"><input type="checkbox" checked=${isShown}
       onChange=${(/** @type {any} */ e) => setShown(e.target.checked)} />${t("showKey")}</label>
     ${programs(server, id, isShown ? api.key : "").map(([name, text]) => html`<${Snippet} key=${name} name=${name} text=${text} />`)}
     <${Snippet} name=${t("embeddedChat")} text=${frame(server, id, pageKey)} />
-    <p class="hint">${t("embeddedLook")} ${t("embeddedHint")}</p>
+    <p class="hint">${withCode(`${t("embeddedLook")} ${t("embeddedHint")}`)}</p>
     <button onClick=${create} disabled=${Boolean(pageKey)}>${t("createPageKey")}</button>
     <${Problem} text=${problem} />
   </section>`;

@@ -34,6 +34,7 @@ def test_models_and_keys_are_checked() -> None:
     result = invoke(*doctor)
     assert result.exit_code == 1
     assert "note  the default model is demo\n      → No key was found, so" in result.stdout
+    assert probe_models(Settings().for_model("demo"))[0].advice == ""
     assert "FAIL  tools.tavily.api_key is missing: the environment variable 'NO_SUCH_KEY" in result.stdout
     Path("s.toml").write_text("default_model = 'x@Nowhere'\n")
     assert "FAIL  the default model x@Nowhere cannot be used\n" in invoke(*doctor).stdout

@@ -275,6 +275,8 @@ async def test_snippets_have_the_address_and_keys_on_request(browser: Browser, t
         await choose_action(page, "Use it from programs")
         panel = page.get_by_role("region", name="Use it from programs")
         await expect(panel.get_by_label("curl", exact=True)).to_contain_text(f"curl {server.url}/api/v1/")
+        for code in ("ragflow-lg keys create NAME", "accent", "[server] frame_origins"):
+            await expect(panel.locator("code").get_by_text(code, exact=True)).to_be_visible()
         assert server.key not in await panel.inner_text()
         await panel.get_by_label("Fill in the key of this page").check()
         for name in ("curl", "RAGFlow SDK", "OpenAI"):

@@ -1,6 +1,7 @@
 """The drawer of a node, drafts, the timeline and the comparison of runs, in a real Chromium."""
 
 import copy
+import re
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ async def test_a_draft_is_run_compared_and_saved_on_request(browser: Browser, tm
             ["begin", "LLM:0", "LLM:1", "Message:0"]
         )
         await expect(compared.locator(".path").nth(1).locator("li").filter(has_text="LLM:0")).to_contain_text(
-            "its earlier result"
+            "not run again"
         )
         await expect(compared.locator(".path [data-only='true']")).to_have_text(["begin"])
         assert server.model.requests[-1][1].system == "Be brief"
@@ -204,6 +205,17 @@ async def test_time_travel_with_a_changed_value(browser: Browser, tmp_path: Path
         await choose_action(page, "Compare")
         outputs = page.locator(".comparison details").filter(has_text="LLM:0 · content")
         await expect(outputs.locator("ins").first).to_contain_text("Changed")
+        first, second = page.get_by_label("First run"), page.get_by_label("Second run")
+        await expect(first.locator("option")).to_have_count(3)  # of no run, and of two: the copy has played nothing
+        again = re.compile(r"^\s*\d+:\d+:\d+\s[AP]M · succeeded · ↳ LLM:1: One\s*$")
+        await expect(second.locator("option:checked")).to_have_text(again)
+        await first.select_option(await second.input_value())
+        await expect(first.locator("option:checked")).to_have_text(again)
+        await page.get_by_role("button", name="Close", exact=True).click()
+        await page.locator(".sessions li").last.get_by_role("link").click()
+        await choose_action(page, "Compare")
+        await expect(second.locator("option:checked")).to_have_text(re.compile(r"M · succeeded · One\s*$"))
+        await expect(first.locator("option:checked")).to_have_text(again)
 
         await page.goto(f"{server.url}/#/")
         await open_agent(server, page, BRANCHING, "Branching")
@@ -264,6 +276,11 @@ async def test_the_panel_shows_each_turn_and_opens_at_the_node_that_failed(brows
         rows = ["begin", "LLM:0 → First.", "LLM:1 → Second.", "Message:0 → Second."]
         await expect(page.locator(".timeline .words")).to_have_text(rows)
         await expect(page.locator(".engine summary")).to_contain_text("of the engine")
+        await choose_action(page, "中文", "Menu")
+        await expect(page.get_by_role("combobox", name="轮次").locator("option:checked")).to_have_text("第 1 轮 · One")
+        await expect(page.locator(".picture .state text").first).to_contain_text("秒")
+        await choose_action(page, "English", "菜单")
+        await expect(page.locator(".picture .state text").first).to_contain_text(" s")
         await choose_action(page, "Compare")
-        await expect(page.get_by_label("First run").locator("option:checked")).to_contain_text("One · ")
-        await expect(page.get_by_label("Second run").locator("option:checked")).to_contain_text("Two · ")
+        await expect(page.get_by_label("First run").locator("option:checked")).to_contain_text(" · succeeded · One")
+        await expect(page.get_by_label("Second run").locator("option:checked")).to_contain_text(" · failed · Two")

@@ -37,6 +37,14 @@ def test_compatibility_is_true_or_false(home: Path, value: str) -> None:
         load_settings(write(home / "s.toml", f"[compat]\nall = {value}"))
 
 
+@each_row("value", ["https://shop.example/chat", "shop.example", "https://shop.example\\n", "https://a b"])
+def test_a_frame_needs_an_origin(home: Path, value: str) -> None:
+    good = '"*", "https://shop.example", "http://*.shop.example:*"'
+    load_settings(write(home / "s.toml", f"[server]\nframe_origins = [{good}]"))
+    with pytest.raises(SettingsError, match=r"frame_origins\.0.*: not an origin: write https://shop\.example or "):
+        load_settings(write(home / "s.toml", f'[server]\nframe_origins = ["{value}"]'))
+
+
 def test_the_environment_overrides_the_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = write(home / "s.toml", FULL)
     monkeypatch.setenv("RAGFLOW_LG_DEFAULT_MODEL", "small")
