@@ -69,6 +69,8 @@ class Need(NamedTuple):
     """What is missing, and what to do."""
     code: str = ""
     """The code of a diagnostic that says the same."""
+    node: str = ""
+    """The id of the node whose parameter is empty."""
 
 
 class _Use(NamedTuple):
@@ -160,9 +162,9 @@ def _unset(plan: Plan) -> Iterator[Need]:
             for code, _, path, message, hint in part.spec.lint(part.params):
                 if code in UNSET:
                     problem = f"{message} {hint}"
-                    yield Need("parameter", str(path[0]), (node.title or node.id,), "missing", problem, code)
+                    yield Need("parameter", str(path[0]), (node.title or node.id,), "missing", problem, code, node.id)
             if part.canvas is not None:
-                yield from _unset(part.canvas.plan)
+                yield from (need._replace(node="") for need in _unset(part.canvas.plan))
 
 
 def _other_needs(plan: Plan, settings: Settings) -> Iterator[tuple[str, str, PlanNode]]:

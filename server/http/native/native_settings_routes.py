@@ -59,6 +59,7 @@ class NeedAnswer(BaseModel):
     message: Annotated[str, Field(description="What is wrong; empty if nothing is.")]
     code: Annotated[str, Field(description="Code of a diagnostic that says the same.", examples=["model-unavailable"])]
     remedy: Annotated[str, Field(description="What to do in the settings.")]
+    node: Annotated[str, Field(description="Id of the node whose parameter is empty, in this canvas.")]
 
 
 class ExampleQuestion(BaseModel):
@@ -112,6 +113,7 @@ def _build_need(need: Need) -> NeedAnswer:
         message=message and f"{message.rstrip('.')}.",
         code=need.code,
         remedy=remedy,
+        node=need.node,
     )
 
 

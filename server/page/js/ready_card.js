@@ -20,10 +20,11 @@ const MAX_GREETING = 120;
 /**
  * Show, before the first message, the greeting, questions and the card; afterwards only that a demo answers.
  * @param {{api: import("./api.js").Api, agent: string, begin: import("./begin.js").Begin | null, isFirst: boolean,
- *   isDemo: boolean, saves: number, start?: any, onAsk: (question: string) => void}} props `isDemo`: the last turn was one.
+ *   isDemo: boolean, saves: number, start?: any, onAsk: (question: string) => void,
+ *   onDraft: (node: string) => void}} props `isDemo`: the last turn was one.
  *   `saves` counts the versions that were saved here. `start` says what else starts the agent.
  */
-export function Opening({ api, agent, begin, isFirst, isDemo, saves, start, onAsk }) {
+export function Opening({ api, agent, begin, isFirst, isDemo, saves, start, onAsk, onDraft }) {
   const [needs, setNeeds] = useState(/** @type {any} */ (null));
   const [problem, setProblem] = useState(/** @type {any} */ (null));
   const [isOpen, setOpen] = useState(false);
@@ -39,7 +40,7 @@ export function Opening({ api, agent, begin, isFirst, isDemo, saves, start, onAs
   const hasBar = needs ? needs.is_demo || lacksKey : isDemo;
   const isChat = begin?.mode === "conversational";
   const isLacking = Boolean(isFirst && needs && !needs.ready);
-  const card = needs && html`<${Card} api=${api} agent=${agent} needs=${needs} done=${done} onMended=${mended} />`;
+  const card = needs && html`<${Card} api=${api} agent=${agent} needs=${needs} done=${done} onMended=${mended} onDraft=${onDraft} />`;
   return html`
     ${hasBar && html`<div class="demo-bar" role="note"><${Icon} name="info" />
       <span><b>${t("demoAnswers")}</b> <span>${t(lacksKey && !needs.is_demo ? "noKeyFound" : "demoOf")}</span></span>
@@ -68,10 +69,11 @@ function Questions({ needs, begin, onAsk }) {
 }
 
 /**
- * @param {{api: import("./api.js").Api, agent: string, needs: any, done: string, onMended: (text?: string) => void}} props
+ * @param {{api: import("./api.js").Api, agent: string, needs: any, done: string, onMended: (text?: string) => void,
+ *   onDraft: (node: string) => void}} props
  *   `done` is what the last form has done.
  */
-function Card({ api, agent, needs, done, onMended }) {
+function Card({ api, agent, needs, done, onMended, onDraft }) {
   const [settings, setSettings] = useState(/** @type {any} */ (null));
   const [problem, setProblem] = useState("");
   const load = () => api.request("native/v1/settings").then(setSettings, (error) => setProblem(error.message));
@@ -95,8 +97,8 @@ function Card({ api, agent, needs, done, onMended }) {
   return html`<section class="needs" aria-label=${t(missing.length ? "missing" : "chooseModel")} data-state=${missing.length ? "missing" : "demo"}>
     ${missing.length > 0 && html`<header><${Icon} name="alert-triangle" />
       <h3>${t("missing")}</h3></header>`}
-    <ul>${shown.map((/** @type {any} */ need) => html`<${Need} key=${`${need.kind} ${need.name}`} api=${api} need=${need}
-      settings=${settings} isOnly=${!missing.length} onMended=${mended} />`)}</ul>
+    <ul>${shown.map((/** @type {any} */ need) => html`<${Need} key=${`${need.kind} ${need.name} ${need.node}`} api=${api} need=${need}
+      settings=${settings} isOnly=${!missing.length} onMended=${mended} onDraft=${onDraft} />`)}</ul>
     ${settings && !settings.may_change && html`<p class="hint"><${OwnWords} meaning=${t("readOnly")} text=${settings.reason} /></p>`}
     ${done && html`<p class="outcome" data-state="done" role="status"><${Icon} name="circle-check" /> ${done}</p>`}
     <${Problem} text=${problem} />
@@ -117,10 +119,10 @@ function shorten(name) {
 }
 
 /**
- * @param {{api: import("./api.js").Api, need: any, settings: any, isOnly: boolean, onMended: (text?: string) => void}} props
- *   `isOnly`: nothing else is shown, so that its form is open.
+ * @param {{api: import("./api.js").Api, need: any, settings: any, isOnly: boolean, onMended: (text?: string) => void,
+ *   onDraft: (node: string) => void}} props `isOnly`: nothing else is shown, so that its form is open.
  */
-function Need({ api, need, settings, isOnly, onMended }) {
+function Need({ api, need, settings, isOnly, onMended, onDraft }) {
   const [isOpen, setOpen] = useState(isOnly);
   const reason = need.message?.replace(/^.* cannot be used: /, "") ?? "";
   const mend = settings?.may_change && MENDS[need.kind];
@@ -130,7 +132,8 @@ function Need({ api, need, settings, isOnly, onMended }) {
         ${need.users.length > 0 && html` <span class="hint">${t("usedBy", { users: need.users.join(", ") })}</span>`}
         ${reason && need.state === "missing" && html`<p class="hint"><${OwnWords} meaning=${meaningOf("findings", need.code)}
           text=${`${reason[0].toUpperCase()}${reason.slice(1)}${mend ? "" : ` ${need.remedy}`}`} /></p>`}</div>
-      ${mend && !isOnly && html`<button type="button" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${t(mend)}</button>`}</div>
+      ${mend && !isOnly && html`<button type="button" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${t(mend)}</button>`}
+      ${need.node && html`<button type="button" onClick=${() => onDraft(need.node)}>${t("editDraft")}</button>`}</div>
     ${mend && isOpen && need.kind === "model" && html`<${ModelForm} api=${api} settings=${settings} wanted=${need.name} onSaved=${() => onMended()} />`}
     ${mend && isOpen && need.kind === "dataset" && html`<${DatasetForm} api=${api} dataset=${need.name} isNew=${true} onSaved=${onMended} />`}
     ${mend && isOpen && need.kind === "key" && html`<${KeyForm} api=${api} service=${need.name} onSaved=${() => onMended()} />`}

@@ -35,6 +35,11 @@ export function Workspace({ api, agent, session, layout, isOffline, onSession, o
     panel.cite(chunk);
     layout.showPanel();
   };
+  const edit = (/** @type {string} */ node) => {
+    panel.open(node);
+    panel.select(node, -1, "draft");
+    layout.showPanel();
+  };
   const show = (/** @type {string} */ id) => {
     onSession(id);
     layout.closeDrawer();
@@ -58,7 +63,7 @@ export function Workspace({ api, agent, session, layout, isOffline, onSession, o
   const enlarge = html`<button type="button" class="icon-button enlarge" aria-label=${t(layout.isWhole ? "reduce" : "enlarge")}
     onClick=${layout.enlarge}><${Icon} name=${layout.isWhole ? "minimize-2" : "maximize-2"} /></button>`;
   const opening = (/** @type {boolean} */ isFirst) => html`<${Opening} api=${api} agent=${agent} begin=${talk.begin} saves=${talk.saves}
-    isFirst=${isFirst} isDemo=${Boolean(talk.turn?.isDemo)} onAsk=${(/** @type {string} */ text) => talk.send(text, [])}
+    isFirst=${isFirst} isDemo=${Boolean(talk.turn?.isDemo)} onAsk=${(/** @type {string} */ text) => talk.send(text, [])} onDraft=${edit}
     start=${!session && html`<${StartCard} api=${api} agent=${agent} begin=${talk.begin} dsl=${talk.version?.dsl} sessions=${talk.sessions} />`} />`;
 
   if (talk.isUnknown) return html`<main><${Gone} title="agentGone" back=${html`<a class="button primary" href="#/">${t("toAgents")}</a>`} /></main>`;

@@ -31,6 +31,10 @@ CHAIN = canvas(
     ("Message:0", "Message", {"content": ["{LLM:1@content}"]}, []),
 )
 
+NO_DATASET = canvas(
+    ("begin", "Begin", {}, ["Retrieval:0"]), ("Retrieval:0", "Retrieval", {"dataset_ids": [], "query": "sys.query"}, [])
+)
+
 BRANCHING = canvas(
     ("begin", "Begin", {}, ["Switch:0"]),
     (
@@ -165,6 +169,10 @@ async def test_a_node_of_an_old_canvas_is_edited_as_it_runs(browser: Browser, tm
         async with native(server, agent) as client:
             saved = (await client.get("/versions/published")).json()["dsl"]["components"]["Generate:0"]["obj"]
         assert (saved["component_name"], saved["params"]["sys_prompt"]) == ("LLM", "Be brief")
+        await page.goto(f"{server.url}/#/")
+        await open_agent(server, page, NO_DATASET, "Empty")
+        await page.get_by_role("region", name="Not ready yet").get_by_role("button", name="Draft").click()
+        await expect(drawer.get_by_label("dataset_ids", exact=True)).to_have_value("[]")
 
 
 async def test_a_node_runs_alone_with_another_input(browser: Browser, tmp_path: Path) -> None:
