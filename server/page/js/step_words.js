@@ -9,19 +9,22 @@ import { t } from "./texts.js";
  *   none at a step of the engine.
  */
 
-/** @param {Moment[]} moments In any order. @returns {Step[]} Oldest first. */
+/** @param {Moment[]} moments In any order. @returns {Step[]} Oldest first; of the two at a start, the one with the input. */
 export function readSteps(moments) {
-  /** @type {Map<string, {next: {id: string, title: string}[], isStart: boolean}>} */
+  /** @type {Map<string, {next: {id: string, title: string}[], isStart: boolean, checkpoint: string}>} */
   const places = new Map();
+  const doubled = new Set();
   const sorted = [...moments].sort((one, other) => (one.checkpoint < other.checkpoint ? -1 : 1));
-  return sorted.map((moment) => {
+  const steps = sorted.map((moment) => {
     const region = moment.region?.id ?? "";
     const before = places.get(region);
     const isStart = !before || isStartAgain(before, moment);
     const after = isStart ? [] : before.next;
-    places.set(region, { next: moment.next, isStart: isStart && !before?.isStart });
+    if (isStart && before?.isStart) doubled.add(before.checkpoint);
+    places.set(region, { next: moment.next, isStart: isStart && !before?.isStart, checkpoint: moment.checkpoint });
     return { ...moment, after, label: labelOf(moment, after, isStart) };
   });
+  return steps.filter(({ checkpoint }) => !doubled.has(checkpoint));
 }
 
 /**

@@ -283,7 +283,7 @@ async def test_the_panel_shows_each_turn_and_opens_at_the_node_that_failed(brows
         await turns.select_option("Turn 1 · One")
         rows = ["begin", "LLM:0 → First.", "LLM:1 → Second.", "Message:0 → Second."]
         await expect(page.locator(".timeline .words")).to_have_text(rows)
-        await expect(page.locator(".engine summary")).to_contain_text("of the engine")
+        await expect(page.locator(".engine li span")).to_have_text(["The message arrives", "End of the turn"])
         await choose_action(page, "中文", "Menu")
         await expect(page.get_by_role("combobox", name="轮次").locator("option:checked")).to_have_text("第 1 轮 · One")
         await expect(page.locator(".picture .state text").first).to_contain_text("秒")
