@@ -36,7 +36,9 @@ export function Menu({ label, items, icon = "more-horizontal" }) {
     if (!isOpen) return undefined;
     rows()[0]?.focus();
     const close = (/** @type {Event} */ event) => {
-      if (!(event.target instanceof Node && frame.current?.contains(event.target))) setOpen(false);
+      const isInside = event.target instanceof Node && frame.current?.contains(event.target);
+      const isElsewhere = event.type === "scroll" && event.target instanceof Node && !event.target.contains(frame.current);
+      if (!isInside && !isElsewhere) setOpen(false);
     };
     const moves = ["pointerdown", "resize", "scroll"]; // a menu stands where its button was
     for (const each of moves) addEventListener(each, close, { capture: true });

@@ -11,7 +11,7 @@ from tests.fakes.browsers import needs_chromium
 from tests.fakes.images import PNG
 from tests.fakes.services import Reply
 from tests.server.http.app_server import canvas, start_app
-from tests.server.page.visits import ask, open_agent, visit
+from tests.server.page.visits import OF_TALK, ask, open_agent, visit
 
 pytestmark = needs_chromium
 
@@ -30,6 +30,10 @@ READER = canvas(
     ),
     ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, []),
 )
+SCROLL = """(log) => new Promise((done) => {
+  log.addEventListener("scroll", () => setTimeout(done), { once: true });
+  log.scrollTop -= 50;
+})"""
 WRONG_MODEL = "The model 'x' is unknown. Choose another model with --model of run or serve."
 
 
@@ -71,6 +75,10 @@ async def test_the_log_follows_only_a_reader_at_its_end(browser: Browser, tmp_pa
         await page.locator(".messages").hover()
         await page.mouse.wheel(0, -400)
         await expect(newest).to_be_visible()
+        await page.get_by_role("button", name=OF_TALK).click()
+        await page.locator(".messages").evaluate(SCROLL)
+        await expect(page.get_by_role("menuitem", name="Rename")).to_be_visible()  # as while an answer is written
+        await page.keyboard.press("Escape")
         await page.get_by_role("button", name="New conversation").click()
         await expect(page.get_by_role("heading", level=1)).to_have_text("New conversation")
         await page.wait_for_timeout(300)
