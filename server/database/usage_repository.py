@@ -56,16 +56,18 @@ class UsageRepository(TenantRepository[UsageRow]):
             row.tenant = self._tenant
         try:
             async with self._database.writing() as db:
-                days = [await db.scalar(self._of_day(now_ms, each.page_key).with_for_update()) for each in limits]
-                for each, day in zip(limits, days, strict=True):
-                    if day is not None and 0 < each.tokens <= day.tokens:
+                days: list[UsageRow] = []
+                for each in limits:  # each is there before the next is locked, or replicas would block each other
+                    day = await db.scalar(self._of_day(now_ms, each.page_key).with_for_update())
+                    if day is None:
+                        day = UsageRow(tenant=self._tenant, page_key=each.page_key, day=now_ms // DAY_MS, turns=0)
+                        db.add(day)
+                        await db.flush()
+                    elif 0 < each.tokens <= day.tokens:
                         return each
-                for each, day in zip(limits, days, strict=True):
-                    if day is not None:
-                        day.turns += 1
-                    else:
-                        db.add(UsageRow(tenant=self._tenant, page_key=each.page_key, day=now_ms // DAY_MS, turns=1))
-                await db.flush()  # like `write_turn`, lock days before the session
+                    days.append(day)
+                for day in days:
+                    day.turns += 1
                 await self._require_sessions(db, rows)
                 db.add_all(rows)
                 return None
