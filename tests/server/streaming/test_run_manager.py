@@ -226,7 +226,7 @@ async def test_followers_notice_that_a_replica_has_died(open_replica: OpenJourna
 
 
 async def test_followers_of_a_left_run_wait_while_it_is_quiet() -> None:
-    """Those who came before it went on were told that its process had stopped."""
+    """Those who came before it went on received an error: its process had stopped."""
     gate = asyncio.Event()
     run = ScriptedRun([gate, *words(2)])
     async with memory_journal() as journal, open_manager(journal) as run_manager:
