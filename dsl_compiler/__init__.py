@@ -14,6 +14,7 @@ from ragflow_lg.dsl_compiler.compiler import (
 from ragflow_lg.dsl_compiler.deployment import NO_LIMITS, CanvasLimits
 from ragflow_lg.dsl_compiler.diagnostics import extend_pointer
 from ragflow_lg.dsl_compiler.passes.components_from_graph import with_components
+from ragflow_lg.dsl_compiler.upgrade.old_canvas import is_old_canvas
 
 __all__ = [
     "NO_LIMITS",
@@ -24,6 +25,7 @@ __all__ = [
     "compile_canvas",
     "extend_pointer",
     "inspect_canvas",
+    "is_old_canvas",
     "upgrade_source",
     "with_components",
 ]

@@ -11,9 +11,10 @@ import orjson
 
 from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.base.errors import MAX_LISTED_ERRORS, BusyError, CompileError, RequestError, WorkLimitError
+from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.base.worker_tasks import WorkerTask, worker_task
 from ragflow_lg.dsl.compatibility import canvas_of
-from ragflow_lg.dsl_compiler import check_canvas, upgrade_source, with_components
+from ragflow_lg.dsl_compiler import check_canvas, is_old_canvas, upgrade_source, with_components
 from ragflow_lg.dsl_compiler.drawing import Direction, Sketch, ThemeName, sketch_source, to_svg
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles
 from ragflow_lg.server.assembly.library import catalog
@@ -99,10 +100,8 @@ def draw_in_worker(content: bytes, settings: Settings, render: Callable[[Any], s
 
 @worker_task("Upgrading the canvas", seconds=CHECK_SECONDS, small_size=0)
 def upgrade_in_worker(content: bytes) -> bytes:
-    """Return a canvas as `upgraded_canvas` does, as JSON; nothing if it is the same."""
-    upgrade = upgrade_source(content, catalog())
-    canvas = with_components(upgrade.document)
-    return msgspec.json.encode(canvas) if upgrade.changes or canvas is not upgrade.document else b""
+    """Return a canvas as `upgraded_canvas` does, as JSON."""
+    return msgspec.json.encode(with_components(upgrade_source(content, catalog()).document))
 
 
 async def upgraded_canvas(workers: Workers, version: VersionRow) -> Any:
@@ -112,8 +111,10 @@ async def upgraded_canvas(workers: Workers, version: VersionRow) -> Any:
         CompileError: if the canvas has too many components from before RAGFlow 0.20.
         RequestError: if upgrading takes too much time or memory.
     """
-    upgraded = await run_on_canvas(workers, upgrade_in_worker, version.dsl.encode())
-    return msgspec.json.decode(upgraded) if upgraded else version.canvas
+    canvas = as_map(version.canvas)
+    if canvas.get("components") and not is_old_canvas(canvas, catalog()):
+        return version.canvas
+    return msgspec.json.decode(await run_on_canvas(workers, upgrade_in_worker, version.dsl.encode()))
 
 
 def _as_rows(diagnostics: Sequence[Diagnostic]) -> list[list[Any]]:
