@@ -38,7 +38,7 @@ class Size(NamedTuple):
     files: int
 
 
-BUDGET = {"core": Size(85_516, 561), "integrations": Size(24_987, 174), "tests": Size(86_402, 789)}
+BUDGET = {"core": Size(85_516, 561), "integrations": Size(24_987, 174), "tests": Size(86_401, 789)}
 """Lowered by what a change takes away; raised only by what something new adds, in a commit of its own."""
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("ragflow_lg", *(f"ragflow_lg.{name}" for name in OUTSIDE[:-1]))

@@ -143,6 +143,7 @@ async def house(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> A
         ]
         support = await own.agent(lacking, "支持")
         shown.page.set_default_timeout(20_000)
+        shown.expected += ["status of 401", "status of 404"]  # a view is opened with the key of the one before it
         yield House(server, own, shown, folder, desk, trip, form, support, *asked)
 
 
